@@ -36,6 +36,9 @@ pub(crate) struct Persistence {
     /// Changes that the log had at that time.
     saved_changes: u64,
     save: Save,
+    /// Whether the replies of this turn wait until the log has reached the disk: the durability is `always`, or was at
+    /// any time of the turn.
+    holds_replies: bool,
     /// What was changed since the log was synced, where replies wait for that.
     unsynced: Unsynced,
     /// The position of the log up to which a sync was requested.
@@ -94,6 +97,7 @@ impl Persistence {
             last_save: shared.now / 1_000,
             saved_changes: 0,
             save: Save::None,
+            holds_replies: durability == Durability::Always,
             unsynced: Unsynced::default(),
             requested: 0,
             #[cfg(test)]
@@ -105,15 +109,34 @@ impl Persistence {
         Ok(())
     }
 
-    /// Whether replies wait until the log has reached the disk.
+    /// Whether the replies of this turn wait until the log has reached the disk.
     pub(crate) fn holds_replies(&self) -> bool {
-        self.log.durability() == Durability::Always
+        self.holds_replies
+    }
+
+    /// Sets the durability from the next reply on. Replies of this turn wait for the disk if they had to before.
+    pub(crate) fn set_durability(&mut self, durability: Durability) {
+        if self.log.durability() == durability {
+            return;
+        }
+        self.log.set_durability(durability);
+        if durability == Durability::Always {
+            self.holds_replies = true;
+            // What was acknowledged before may not have reached the disk.
+            self.unsynced.note_all();
+        }
+    }
+
+    /// Begins a turn of the event loop.
+    fn begin_turn(&mut self) {
+        self.holds_replies = self.log.durability() == Durability::Always;
+        self.forget_synced();
     }
 
     /// The log, for a change of `key`.
     #[inline]
     pub(crate) fn change(&mut self, database: usize, key: &[u8]) -> &mut ChangeLog {
-        if self.holds_replies() {
+        if self.holds_replies {
             self.unsynced.note(database, key);
         }
         &mut self.log
@@ -121,7 +144,7 @@ impl Persistence {
 
     /// The log, for a change of whole databases.
     pub(crate) fn change_all(&mut self) -> &mut ChangeLog {
-        if self.holds_replies() {
+        if self.holds_replies {
             self.unsynced.note_all();
         }
         &mut self.log
@@ -316,7 +339,7 @@ impl Shared {
     /// that was changed before it has reached the disk.
     pub(crate) fn unsynced(&self) -> Option<u64> {
         let persistence = self.persistence.as_ref();
-        let persistence = persistence.filter(|it| it.holds_replies())?;
+        let persistence = persistence.filter(|it| it.holds_replies)?;
         let log = &persistence.log;
         let position = log.position();
         // After an error of a sync there is nothing to wait for.
@@ -329,10 +352,10 @@ impl Shared {
         persistence.is_none_or(|persistence| persistence.is_synced(position))
     }
 
-    /// Forgets the changes that have reached the disk.
-    pub(crate) fn forget_synced(&mut self) {
+    /// Begins a turn of the event loop.
+    pub(crate) fn begin_turn(&mut self) {
         if let Some(persistence) = &mut self.persistence {
-            persistence.forget_synced();
+            persistence.begin_turn();
         }
     }
 

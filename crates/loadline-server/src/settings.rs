@@ -1,5 +1,7 @@
 //! Settings that CONFIG SET can change.
 
+use loadline_store::Victim;
+
 /// The settings, with the defaults of Redis.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -23,15 +25,30 @@ pub enum Eviction {
     None,
     /// The least frequently used keys are removed (`allkeys-lfu`).
     LeastUsed,
-    /// The least frequently used keys with an expiry are removed (`volatile-lfu`).
+    /// The same among the keys with an expiry (`volatile-lfu`).
     LeastUsedVolatile,
+    /// The keys that were not used for the longest time are removed, approximately (`allkeys-lru`).
+    LeastRecent,
+    /// The same among the keys with an expiry (`volatile-lru`).
+    LeastRecentVolatile,
+    /// Random keys are removed (`allkeys-random`).
+    Random,
+    /// Random keys with an expiry are removed (`volatile-random`).
+    RandomVolatile,
+    /// The keys that expire first are removed, approximately (`volatile-ttl`).
+    FirstToExpire,
 }
 
 impl Eviction {
     /// All policies with their names in Redis.
-    pub const NAMES: [(&str, Self); 3] = [
+    pub const NAMES: [(&str, Self); 8] = [
+        ("volatile-lru", Self::LeastRecentVolatile),
         ("volatile-lfu", Self::LeastUsedVolatile),
+        ("volatile-random", Self::RandomVolatile),
+        ("volatile-ttl", Self::FirstToExpire),
+        ("allkeys-lru", Self::LeastRecent),
         ("allkeys-lfu", Self::LeastUsed),
+        ("allkeys-random", Self::Random),
         ("noeviction", Self::None),
     ];
 
@@ -40,6 +57,28 @@ impl Eviction {
     pub fn name(self) -> &'static str {
         let named = Self::NAMES.into_iter().find(|(_, other)| *other == self);
         named.map_or("", |(name, _)| name)
+    }
+
+    /// By what the store chooses among the keys.
+    pub(crate) fn victim(self) -> Option<Victim> {
+        match self {
+            Self::None => None,
+            Self::LeastUsed | Self::LeastUsedVolatile => Some(Victim::LeastUsed),
+            Self::LeastRecent | Self::LeastRecentVolatile => Some(Victim::LeastRecent),
+            Self::Random | Self::RandomVolatile => Some(Victim::Random),
+            Self::FirstToExpire => Some(Victim::FirstToExpire),
+        }
+    }
+
+    /// Whether keys without an expiry stay.
+    pub(crate) fn is_volatile(self) -> bool {
+        match self {
+            Self::None | Self::LeastUsed | Self::LeastRecent | Self::Random => false,
+            Self::LeastUsedVolatile
+            | Self::LeastRecentVolatile
+            | Self::RandomVolatile
+            | Self::FirstToExpire => true,
+        }
     }
 }
 

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use loadline_resp::Protocol;
-use loadline_store::{Evicted, Keyspace};
+use loadline_store::{Evicted, Keyspace, Victim};
 
 use crate::buffer::Part;
 use crate::commands;
 use crate::listen::Slowdown;
 use crate::memory::Trimmer;
 use crate::persistence::Persistence;
-use crate::settings::{Eviction, Settings};
+use crate::settings::Settings;
 use crate::stats::{Gone, Stats};
 
 /// The number of databases.
@@ -56,8 +56,8 @@ pub(crate) struct Shared {
     pub(crate) has_postponed: bool,
     /// The size of the data in bytes when it was last computed, and the time of that.
     added_up: Option<(usize, Instant)>,
-    /// Whether the databases count accesses, for eviction.
-    counts_uses: bool,
+    /// By what the databases evict.
+    victim: Option<Victim>,
     /// The database in which eviction continues.
     evicting: usize,
     /// No search for keys to evict before this time, because the last one found none, in milliseconds since
@@ -374,7 +374,7 @@ impl Shared {
             pause: None,
             has_postponed: false,
             added_up: None,
-            counts_uses: false,
+            victim: None,
             evicting: 0,
             fruitless_until: 0,
         }
@@ -415,12 +415,13 @@ impl Shared {
 
     /// Replaces the settings.
     pub(crate) fn set(&mut self, settings: Settings) {
-        let counts_uses = settings.maxmemory > 0 && settings.eviction != Eviction::None;
-        if counts_uses != self.counts_uses {
+        let has_limit = settings.maxmemory > 0;
+        let victim = settings.eviction.victim().filter(|_| has_limit);
+        if victim != self.victim {
             for database in &mut self.databases {
-                database.count_uses(counts_uses);
+                database.evict_by(victim);
             }
-            self.counts_uses = counts_uses;
+            self.victim = victim;
         }
         self.settings = settings;
         self.added_up = None;
@@ -429,7 +430,7 @@ impl Shared {
 
     /// Whether accesses to keys are counted, for eviction.
     pub(crate) fn counts_uses(&self) -> bool {
-        self.counts_uses
+        self.victim == Some(Victim::LeastUsed)
     }
 
     /// The number of connections with a postponed command.
@@ -458,10 +459,10 @@ impl Shared {
     /// room. Without eviction the size is computed only from time to time, because that takes some 50
     /// microseconds.
     pub(crate) fn make_room(&mut self) -> bool {
-        if !self.counts_uses {
+        if self.victim.is_none() {
             return self.added_up() <= self.settings.maxmemory;
         }
-        let is_volatile = self.settings.eviction == Eviction::LeastUsedVolatile;
+        let is_volatile = self.settings.eviction.is_volatile();
         let (mut evicted, mut wrapped) = (0, 0);
         while self.data_bytes() as u64 > self.settings.maxmemory {
             if self.now < self.fruitless_until {
@@ -486,10 +487,11 @@ impl Shared {
             };
             match self.databases[database].evict(is_volatile, None, visit) {
                 Evicted::One => (evicted, wrapped) = (evicted + 1, 0),
-                Evicted::Wrapped => {
-                    wrapped += 1;
-                    self.evicting = (database + 1) % DATABASES;
-                }
+                Evicted::Wrapped => wrapped += 1,
+            }
+            // Random keys are taken from all databases in turn, the others from one after the other.
+            if wrapped > 0 || self.victim == Some(Victim::Random) {
+                self.evicting = (database + 1) % DATABASES;
             }
         }
         true

@@ -253,6 +253,15 @@ impl Arena {
         }
     }
 
+    /// Sets the uses of an entry to this count, unless they are more.
+    #[inline]
+    pub(crate) fn raise_uses(&mut self, at: u32, count: u8) {
+        let bytes = self.bytes_mut(at);
+        if Record::read(bytes).uses() < count {
+            record::set_uses(bytes, count);
+        }
+    }
+
     /// Takes as much from the uses of an entry.
     pub(crate) fn forget_uses(&mut self, at: u32, count: u8) {
         let bytes = self.bytes_mut(at);

@@ -36,13 +36,13 @@ mod table;
 mod value;
 
 pub use error::Error;
-pub use keyspace::{Evicted, FullPages, HugePages, Keyspace, Snapshot, Tally};
+pub use keyspace::{Evicted, FullPages, HugePages, Keyspace, Snapshot, Tally, Victim};
 pub use list::List;
 pub use log::pace::Pace;
 pub use log::recovery::Torn;
 pub use store::{
-    AtLimit, Batch, ChangeLog, Checked, Damage, Durability, Edit, LogStats, Options, Stats, Store,
-    StoreSnapshot, Writer,
+    AtLimit, Batch, ChangeLog, Checked, Damage, Durability, Edit, IgnoredHint, LogStats, Options,
+    Stats, Store, StoreSnapshot, Writer,
 };
 pub use table::{Bytes, Held, Table};
 pub use value::{Change, Entry, Expiry, Fields, Members, Shape, Value, View};

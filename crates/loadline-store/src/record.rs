@@ -9,8 +9,9 @@
 //! record; its place in the slab of the shard (u32) is in the record instead, and a flag says so. Numbers are
 //! little-endian.
 //!
-//! A flag says that the value is in the log only. The number of its segment, the offset in the segment's file, and the
-//! length, u32 each, are in the record instead.
+//! A flag says that the value is in the log only. The number of its segment, the offset in the segment's file, the
+//! length, and the checksum, u32 each, are in the record instead. The highest bit of the length says that the checksum is
+//! to be verified.
 //!
 //! A key of 16 bytes with a value of 64 takes 83 bytes here. An allocation of its own would take 96, with a
 //! pointer and a length of 16 bytes in a table that is half empty after it has grown.
@@ -36,7 +37,10 @@ pub(crate) const MOST_USES: u8 = USES >> USES_SHIFT;
 const IS_OUTSIDE: u8 = 1 << 7;
 
 const EXPIRY_BYTES: usize = 8;
-const OUTSIDE_BYTES: usize = 12;
+const OUTSIDE_BYTES: usize = 16;
+
+/// In the length of a value in the log: its checksum is to be verified.
+const IS_UNVERIFIED: u32 = 1 << 31;
 
 /// Where a value lies that is in the log only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +48,10 @@ pub(crate) struct Outside {
     pub(crate) segment: u32,
     /// Offset in the segment's file.
     pub(crate) offset: u32,
+    /// Below 2^31: a record is shorter.
     pub(crate) bytes: u32,
+    /// The CRC-32C of the value, if it was not verified since the store was opened.
+    pub(crate) unverified: Option<u32>,
 }
 
 /// The expiry of an entry that had one and has none any more. Nothing goes that late.
@@ -120,10 +127,13 @@ impl<'b> Record<'b> {
         }
         let value = &self.bytes[self.value_begin..self.end];
         let number = |at: usize| value[at..].first_chunk().copied();
+        let length = u32::from_le_bytes(number(8)?);
+        let crc = u32::from_le_bytes(number(12)?);
         Some(Outside {
             segment: u32::from_le_bytes(number(0)?),
             offset: u32::from_le_bytes(number(4)?),
-            bytes: u32::from_le_bytes(number(8)?),
+            bytes: length & !IS_UNVERIFIED,
+            unverified: (length & IS_UNVERIFIED != 0).then_some(crc),
         })
     }
 
@@ -269,7 +279,12 @@ pub(crate) fn outside_value(outside: Outside) -> [u8; OUTSIDE_BYTES] {
     let mut bytes = [0; OUTSIDE_BYTES];
     bytes[..4].copy_from_slice(&outside.segment.to_le_bytes());
     bytes[4..8].copy_from_slice(&outside.offset.to_le_bytes());
-    bytes[8..].copy_from_slice(&outside.bytes.to_le_bytes());
+    let mut length = outside.bytes;
+    if let Some(crc) = outside.unverified {
+        length |= IS_UNVERIFIED;
+        bytes[12..].copy_from_slice(&crc.to_le_bytes());
+    }
+    bytes[8..12].copy_from_slice(&length.to_le_bytes());
     bytes
 }
 
@@ -337,6 +352,7 @@ mod tests {
             segment: 7,
             offset: u32::MAX,
             bytes: 5_000,
+            unverified: Some(u32::MAX - 1),
         };
         for expires_at in [None, Some(3)] {
             let notes = Notes {
@@ -361,6 +377,7 @@ mod tests {
             let moved = Outside {
                 segment: 9,
                 offset: 1,
+                unverified: None,
                 ..outside
             };
             set_outside(&mut bytes, moved);

@@ -4,7 +4,8 @@ use std::hash::BuildHasher;
 
 use crate::arena::Arena;
 use crate::index::{Index, Position};
-use crate::record::Outside;
+use crate::keyspace::Victim;
+use crate::record::{MOST_USES, Outside};
 use crate::slot::{Loose, New, Slot, Text};
 use crate::sync::{self, Mutex, MutexGuard};
 use crate::value::{Change, Entry, Value, View};
@@ -75,6 +76,18 @@ pub(crate) enum Passed {
 /// and a list of names; `tests/eviction.rs` has them side by side.
 const WINDOW: usize = 16;
 
+/// Entries that the hand passes over with each one that goes by its age, of those that were `seen`. Of a shard, a quarter goes
+/// in a turn of the hand then, which is as exact as four steps of age are; with fewer, entries of any age would go. In a
+/// shard of few entries, one goes.
+const fn passed_by_age(seen: usize) -> usize {
+    if seen > WINDOW / 2 { WINDOW / 4 } else { seen }
+}
+
+/// The same by the expiry: the more, the fewer entries go that others expire before.
+const fn passed_by_expiry(seen: usize) -> usize {
+    if seen == WINDOW { WINDOW / 2 } else { seen }
+}
+
 impl Shard {
     /// Where the record of `key` is, also where its time has come.
     #[inline]
@@ -143,24 +156,37 @@ impl Shard {
 
     /// Counts a use of an entry.
     #[inline]
-    pub(crate) fn touch(&mut self, at: u32) {
-        self.arena.touch(at);
+    pub(crate) fn touch(&mut self, at: u32, victim: Victim) {
+        match victim {
+            Victim::LeastUsed => self.arena.touch(at),
+            Victim::LeastRecent => self.arena.raise_uses(at, MOST_USES),
+            Victim::FirstToExpire | Victim::Random => {}
+        }
     }
 
-    /// Adds an entry for a key that is not there.
+    /// Makes a new entry a recent one, if eviction goes by age: not as recent as one that was used again, so that those stay
+    /// when everything in a full cache is new.
+    pub(crate) fn begin_age(&mut self, at: u32, victim: Option<Victim>) {
+        if victim == Some(Victim::LeastRecent) {
+            self.arena.raise_uses(at, MOST_USES - 1);
+        }
+    }
+
+    /// Adds an entry for a key that is not there, and returns where it is.
     pub(crate) fn insert(
         &mut self,
         hash: u64,
         key: &[u8],
         new: New<'_>,
         hasher: &impl BuildHasher,
-    ) {
+    ) -> u32 {
         let at = self.arena.add(key, new, 0);
         let arena = &self.arena;
         self.index.insert(hash, at, self.segment, |at| {
             hasher.hash_one(arena.slot(at).key())
         });
         self.recount(None, self.slot(at).expires_at());
+        at
     }
 
     /// Sets the segment of the log in which new entries lie from now on.
@@ -360,60 +386,66 @@ impl Shard {
         freed
     }
 
-    /// Removes the entry that was used least among the next ones at the hand of eviction, which are at most
-    /// [`WINDOW`], and moves the hand on by one. The entry is shown to `visit` before. One that `may_go` refuses
-    /// stays.
+    /// Sets the hand of eviction to a random entry, by random bits. Positions that are not in use are tried in vain a few
+    /// times: the entry behind them would be chosen too often.
+    pub(crate) fn move_hand(&mut self, random: u64) {
+        const TRIES: u32 = 16;
+        let positions = self.index.positions().max(1) as u64;
+        for attempt in 0..TRIES {
+            self.hand = (random.rotate_left(11 * attempt) % positions) as usize;
+            if self.index.get(self.hand).is_some() {
+                break;
+            }
+        }
+    }
+
+    /// Removes the victim among the next entries at the hand of eviction, which are at most [`WINDOW`], and moves the hand
+    /// on by one or more. The entry is shown to `visit` before. One that `may_go` refuses stays.
     ///
-    /// If each of them was used, their counts shrink by the smallest one, so that what is not used any more
-    /// goes in the end. Of a few entries alone, one that was used stays.
+    /// Uses: if each of the entries was used, their counts shrink by the smallest one, so that what is not used any more
+    /// goes in the end. Of a few entries alone, one that was used stays. Age: the counts of those that the hand passes over
+    /// shrink by one.
     pub(crate) fn evict(
         &mut self,
+        victim: Victim,
         hasher: &impl BuildHasher,
         may_go: impl Fn(Slot<'_>) -> bool,
         visit: impl FnOnce(&[u8]),
     ) -> Passed {
-        let mut window = [0; WINDOW];
-        let mut seen = 0;
-        let positions = self.index.positions();
-        let mut next = None;
-        for position in (self.hand..positions).chain(0..self.hand.min(positions)) {
-            let at = self.index.get(position);
-            if at.is_some_and(|at| may_go(self.slot(at))) {
-                window[seen] = position;
-                seen += 1;
-                next = next.or(Some(position + 1));
-                if seen == WINDOW {
-                    break;
-                }
-            }
-        }
+        let mut window = [(0, 0); WINDOW];
+        let seen = self.look_ahead(&mut window, may_go);
         let window = &window[..seen];
         let uses = |at: u32| self.slot(at).record.uses();
-        let all = window
-            .iter()
-            .filter_map(|position| Some((*position, self.index.get(*position)?)));
-        let least = all.min_by_key(|(_, at)| uses(*at));
-        let Some((position, at)) = least.filter(|_| self.hand < positions) else {
+        let rank = |at: u32| match victim {
+            Victim::LeastUsed | Victim::LeastRecent => uses(at).into(),
+            Victim::FirstToExpire => self.slot(at).expires_at().unwrap_or(u64::MAX),
+            Victim::Random => 0,
+        };
+        let least = window.iter().min_by_key(|(_, at)| rank(*at));
+        let positions = self.index.positions();
+        let Some((position, at)) = least.copied().filter(|_| self.hand < positions) else {
             self.hand = 0;
             return Passed::End;
         };
-        let least = uses(at);
-        if least > 0 {
-            for at in window
-                .iter()
-                .filter_map(|position| self.index.get(*position))
-            {
-                self.arena.forget_uses(at, least);
-            }
-            if seen < WINDOW / 2 {
-                self.hand = 0;
-                return Passed::End;
-            }
+        let (passed, forgotten, uses) = match victim {
+            Victim::LeastUsed => (1, seen, uses(at)),
+            Victim::LeastRecent => (passed_by_age(seen), passed_by_age(seen), 1),
+            Victim::FirstToExpire => (passed_by_expiry(seen), 0, 0),
+            Victim::Random => (1, 0, 0),
+        };
+        for (_, at) in &window[..forgotten] {
+            self.arena.forget_uses(*at, uses);
+        }
+        if victim == Victim::LeastUsed && uses > 0 && seen < WINDOW / 2 {
+            self.hand = 0;
+            return Passed::End;
         }
         // Where it began again at the start, the hand does so after this step.
-        self.hand = match next {
-            Some(next) if next > self.hand => next,
-            _ => positions,
+        let (last, _) = window[passed - 1];
+        self.hand = if last >= self.hand {
+            last + 1
+        } else {
+            positions
         };
         let key = self.slot(at).key();
         let hash = hasher.hash_one(key);
@@ -423,6 +455,25 @@ impl Shard {
         self.arena.discard(at);
         self.counts.evicted += 1;
         Passed::One
+    }
+
+    /// Fills the window with the positions and places of the next entries at the hand that may go, and returns how many
+    /// there are.
+    fn look_ahead(
+        &self,
+        window: &mut [(usize, u32); WINDOW],
+        may_go: impl Fn(Slot<'_>) -> bool,
+    ) -> usize {
+        let positions = self.index.positions();
+        let all = (self.hand..positions).chain(0..self.hand.min(positions));
+        let entries = all.filter_map(|position| Some((position, self.index.get(position)?)));
+        let mut seen = 0;
+        let entries = entries.filter(|(_, at)| may_go(self.slot(*at)));
+        for (place, entry) in window.iter_mut().zip(entries) {
+            *place = entry;
+            seen += 1;
+        }
+        seen
     }
 
     /// Removes everything.
@@ -533,7 +584,7 @@ mod tests {
                         let (key, hash) = ([key], hasher.hash_one(&[key][..]));
                         match shard.find(hash, &key) {
                             Some(at) => { shard.put_string(hash, at, &key, &bytes, None); }
-                            None => shard.insert(hash, &key, New::String(Text::new(&bytes, None)), &hasher),
+                            None => { shard.insert(hash, &key, New::String(Text::new(&bytes, None)), &hasher); }
                         }
                         model.insert(key, Value::String(bytes));
                     }
@@ -543,7 +594,7 @@ mod tests {
                         let entry = Entry::lasting(set.clone());
                         match shard.find(hash, &key) {
                             Some(at) => { shard.replace(hash, at, &key, New::Entry(entry.into())); }
-                            None => shard.insert(hash, &key, New::Entry(entry.into()), &hasher),
+                            None => { shard.insert(hash, &key, New::Entry(entry.into()), &hasher); }
                         }
                         model.insert(key, set);
                     }

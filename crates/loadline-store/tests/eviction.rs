@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use loadline_store::{Evicted, Keyspace};
+use loadline_store::{Evicted, Keyspace, Victim};
 
 /// A cache of a fixed number of keys.
 trait Cache {
@@ -22,9 +22,9 @@ struct Ours {
 }
 
 impl Ours {
-    fn new(most: usize) -> Self {
+    fn new(most: usize, victim: Victim) -> Self {
         let mut keyspace = Keyspace::for_keys(most);
-        keyspace.count_uses(true);
+        keyspace.evict_by(Some(victim));
         Self { keyspace, most }
     }
 }
@@ -198,8 +198,8 @@ fn hit_ratio(cache: &mut dyn Cache, keys: &[u32]) -> f64 {
     hits as f64 / counted.len() as f64
 }
 
-/// Hit ratios of ours, LRU, CLOCK and S3-FIFO.
-fn ratios(keys: u32, accesses: usize, exponent: f64, most: usize) -> [f64; 4] {
+/// Hit ratios of ours, LRU, CLOCK, S3-FIFO, and of ours by age and at random.
+fn ratios(keys: u32, accesses: usize, exponent: f64, most: usize) -> [f64; 6] {
     let mut zipf = Zipf::new(keys, exponent);
     let keys: Vec<u32> = (0..accesses).map(|_| zipf.next()).collect();
     let lru = Lru {
@@ -214,11 +214,13 @@ fn ratios(keys: u32, accesses: usize, exponent: f64, most: usize) -> [f64; 4] {
         most,
         ..S3Fifo::default()
     };
-    let caches: [Box<dyn Cache>; 4] = [
-        Box::new(Ours::new(most)),
+    let caches: [Box<dyn Cache>; 6] = [
+        Box::new(Ours::new(most, Victim::LeastUsed)),
         Box::new(lru),
         Box::new(clock),
         Box::new(s3_fifo),
+        Box::new(Ours::new(most, Victim::LeastRecent)),
+        Box::new(Ours::new(most, Victim::Random)),
     ];
     caches.map(|mut cache| hit_ratio(&mut *cache, &keys))
 }
@@ -232,12 +234,14 @@ fn our_hit_ratio_is_above_that_of_lru() {
     } else {
         (20_000, 60_000)
     };
-    println!("{keys} keys, {accesses} accesses; hit ratio of ours, LRU, CLOCK, S3-FIFO");
+    println!(
+        "{keys} keys, {accesses} accesses; hit ratio of ours, LRU, CLOCK, S3-FIFO, ours by age, ours at random"
+    );
     for exponent in [0.7, 1.0] {
         for share in [100, 10] {
             let most = keys as usize / share;
             let all = ratios(keys, accesses, exponent, most);
-            let [ours, lru, clock, s3_fifo] = all;
+            let [ours, lru, clock, s3_fifo, by_age, random] = all;
             println!("zipf {exponent}, room for 1 key in {share}: {all:.3?}");
             assert!(ours >= lru + 0.015, "{ours} against {lru} of LRU");
             assert!(ours >= clock + 0.01, "{ours} against {clock} of CLOCK");
@@ -245,6 +249,8 @@ fn our_hit_ratio_is_above_that_of_lru() {
                 ours >= s3_fifo - 0.07,
                 "{ours} against {s3_fifo} of S3-FIFO"
             );
+            assert!((by_age - lru).abs() < 0.02, "{by_age} against {lru} of LRU");
+            assert!(random < by_age + 0.01, "{random} at random");
         }
     }
 }

@@ -51,6 +51,16 @@ fn write(store: &Store) {
     store.apply(&batch).unwrap();
 }
 
+/// Writes the same to a store of two segments, the first of which has a hint.
+fn write_hinted(dir: &Path) {
+    let store = Store::open(dir, Options::new()).unwrap();
+    write(&store);
+    store.close().unwrap();
+    let store = Store::open(dir, Options::new()).unwrap();
+    store.put(b"short", b"value").unwrap();
+    store.close().unwrap();
+}
+
 /// What every kept log of a server holds.
 fn check_served(databases: &[Keyspace]) {
     let has = |database: usize, key: &[u8], is_it: fn(View<'_>, Option<u64>) -> bool| {
@@ -132,14 +142,22 @@ fn stores_of_all_versions_open() {
             let file = file.unwrap();
             fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
         }
-        if version.file_name().to_string_lossy().ends_with("-served") {
+        let name = version.file_name();
+        let name = name.to_string_lossy();
+        if name.ends_with("-served") {
             check_served(&ChangeLog::open(copy.path(), &Options::new()).unwrap().1);
         } else {
-            check(&Store::open(copy.path(), Options::new()).unwrap());
+            let store = Store::open(copy.path(), Options::new()).unwrap();
+            check(&store);
+            let hints = u64::from(name.ends_with("-hinted"));
+            assert_eq!(
+                (store.stats().hints, store.stats().ignored_hints),
+                (hints, 0)
+            );
             versions += 1;
         }
     }
-    assert_eq!(versions, 2);
+    assert_eq!(versions, 3);
 }
 
 #[test]
@@ -152,6 +170,12 @@ fn a_new_store_holds_the_same() {
     write(&store);
     drop(store);
     check(&Store::open(&directory, Options::new()).unwrap());
+    let hinted = directory.with_extension("hinted");
+    write_hinted(&hinted);
+    let store = Store::open(&hinted, Options::new()).unwrap();
+    check(&store);
+    assert_eq!(store.stats().hints, 1);
+    drop(store);
     let served = directory.with_extension("served");
     let (mut log, mut databases) = ChangeLog::open(&served, &Options::new()).unwrap();
     write_served(&mut log, &mut databases);
@@ -159,6 +183,7 @@ fn a_new_store_holds_the_same() {
     check_served(&ChangeLog::open(&served, &Options::new()).unwrap().1);
     if std::env::var_os("LOADLINE_KEEP_STORE").is_none() {
         fs::remove_dir_all(directory).unwrap();
+        fs::remove_dir_all(hinted).unwrap();
         fs::remove_dir_all(served).unwrap();
     }
 }

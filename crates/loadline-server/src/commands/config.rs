@@ -1,5 +1,9 @@
 //! CONFIG: the settings of Redis that tools query, with the values that apply here.
 
+use std::time::Duration;
+
+use loadline_store::Durability;
+
 use super::glob::glob;
 use super::numbers::integer;
 use super::refusal::{Refusal, lower, no_such_form, wrong_number};
@@ -13,6 +17,12 @@ use crate::stats::{Gone, Stats};
 /// The name of the eviction setting.
 const POLICY: &str = "maxmemory-policy";
 
+/// The name of the setting for the durability.
+const FSYNC: &str = "appendfsync";
+
+/// The interval of `everysec`.
+const EVERY_SECOND: Duration = Duration::from_secs(1);
+
 /// The settings with their values.
 fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
     let numbers = [
@@ -25,10 +35,7 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
     ];
     let persistence = call.shared.persistence.as_ref();
     let words = [
-        (
-            "appendfsync",
-            persistence.map_or("no", Persistence::appendfsync),
-        ),
+        (FSYNC, persistence.map_or("no", Persistence::appendfsync)),
         (
             "appendonly",
             if persistence.is_some() { "yes" } else { "no" },
@@ -63,6 +70,9 @@ pub(super) fn config(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusa
             call.reply().ok();
             Ok(())
         }
+        [_, word] if is(word, "REWRITE") => {
+            Err("ERR The server is running without a config file".into())
+        }
         [_, word, pairs @ ..] if is(word, "SET") => set(call, pairs),
         [_, word, patterns @ ..] if is(word, "GET") => {
             get(call, patterns);
@@ -95,17 +105,28 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
     }
     let fixed = settings(call);
     let mut changed = call.shared.settings.clone();
-    for pair in pairs.chunks_exact(2) {
+    let mut durability = None;
+    for (place, pair) in pairs.chunks_exact(2).enumerate() {
         let name = lower(pair[0]);
-        let refuse = |why: &str| {
-            format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
-        };
+        let refuse = |why: &str| refusal(&name, why);
+        let mut before = pairs.chunks_exact(2).take(place);
+        if before.any(|other| lower(other[0]) == name) {
+            let typed = String::from_utf8_lossy(pair[0]);
+            return Err(refusal(&typed, "duplicate parameter").into());
+        }
         if let Some((_, unit, place)) = NAMES.iter().find(|(known, ..)| *known == name) {
             *place(&mut changed) = value(pair[1], *unit).map_err(refuse)?;
             continue;
         }
         if name == POLICY {
             changed.eviction = policy(pair[1]).map_err(|why| refuse(&why))?;
+            continue;
+        }
+        if name == FSYNC
+            && let Some(persistence) = &call.shared.persistence
+        {
+            let current = persistence.log.durability();
+            durability = Some(fsync(pair[1], current).map_err(refuse)?);
             continue;
         }
         let value = fixed.iter().find(|(known, _)| *known == name);
@@ -117,11 +138,29 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
         }
     }
     call.shared.set(changed);
+    if let Some((durability, persistence)) = durability.zip(call.shared.persistence.as_mut()) {
+        persistence.set_durability(durability);
+    }
     call.reply().ok();
     Ok(())
 }
 
-/// Reads the name of a policy. The error lists the names in the order of Redis, which has more of them.
+fn refusal(name: &str, why: &str) -> String {
+    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+}
+
+/// The durability that a value of `appendfsync` names. An interval that the server was started with stays as it is.
+fn fsync(word: &[u8], current: Durability) -> Result<Durability, &'static str> {
+    match lower(word).as_str() {
+        "always" => Ok(Durability::Always),
+        "everysec" if matches!(current, Durability::Interval(_)) => Ok(current),
+        "everysec" => Ok(Durability::Interval(EVERY_SECOND)),
+        "no" => Ok(Durability::Process),
+        _ => Err("argument(s) must be one of the following: everysec, always, no"),
+    }
+}
+
+/// Reads the name of a policy. The error lists the names in the order of Redis.
 fn policy(word: &[u8]) -> Result<Eviction, String> {
     let word = lower(word);
     let named = Eviction::NAMES.iter().find(|(name, _)| *name == word);

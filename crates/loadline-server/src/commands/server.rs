@@ -27,6 +27,11 @@ pub(super) const TABLE: &[Known] = &[
             "\nReset statistics reported by the INFO command.",
         ),
         sub(
+            "REWRITE",
+            2,
+            "\nRewrite the configuration file.",
+        ),
+        sub(
             "SET",
             -4,
             "<directive> <value>\nSet the configuration <directive> to <value>.",
@@ -56,6 +61,10 @@ pub(super) const TABLE: &[Known] = &[
     other("WAIT", 3, wait),
     other("SAVE", 1, save),
     other("BGSAVE", -1, save_later),
+    other("BGREWRITEAOF", 1, |call, _| {
+        let persistence = call.shared.persistence.as_ref();
+        Err(persistence.map_or(IN_MEMORY, |_| NO_REWRITE).into())
+    }),
     other("LASTSAVE", 1, |call, _| {
         if let Some(persistence) = &call.shared.persistence {
             let time = persistence.last_save();
@@ -144,6 +153,9 @@ fn time(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
 
 const IN_MEMORY: &str = "ERR this server holds its data in memory only and cannot save it";
 
+/// Clients that send BGREWRITEAOF want the files to shrink, which happens without it.
+const NO_REWRITE: &str = "ERR The log is never rewritten as a whole: what was overwritten or deleted is reclaimed while the server writes, and by `loadline store compact` while it is stopped";
+
 /// Returns when everything that was changed so far has reached the disk.
 fn save(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     if call.shared.persistence.is_none() {
@@ -172,13 +184,23 @@ fn save_later(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 /// Stops the server without a reply, as Redis does. With a directory, everything that was changed reaches the disk,
 /// whatever the options say.
 fn shutdown(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let options = ["NOSAVE", "NOW", "FORCE"];
-    let can_save = call.shared.persistence.is_some();
-    let is_known = |word: &&[u8]| {
-        options.iter().any(|option| is(word, option)) || can_save && is(word, "SAVE")
-    };
-    if !words[1..].iter().all(is_known) {
+    let options = &words[1..];
+    let has = |name| options.iter().any(|word| is(word, name));
+    let known = ["NOSAVE", "SAVE", "NOW", "FORCE", "ABORT"];
+    let is_known = |word: &&[u8]| known.iter().any(|name| is(word, name));
+    let is_only_abort = options.iter().all(|word| is(word, "ABORT"));
+    if !options.iter().all(is_known)
+        || has("SAVE") && has("NOSAVE")
+        || has("ABORT") && !is_only_abort
+    {
         return Err(SYNTAX.into());
+    }
+    if has("ABORT") {
+        // The server stops with the command.
+        return Err("ERR No shutdown in progress.".into());
+    }
+    if has("SAVE") && call.shared.persistence.is_none() {
+        return Err(IN_MEMORY.into());
     }
     call.shared.shutdown = true;
     call.session.closing = true;

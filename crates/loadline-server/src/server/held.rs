@@ -350,6 +350,59 @@ fn what_is_held_back_leaves_at_the_end() {
     }
 }
 
+/// CONFIG SET appendfsync while the server runs: a reply waits for what was in force at any time of its turn.
+#[test]
+fn the_durability_can_be_changed_between_turns() {
+    let (mut rig, mut writer) = Rig::hanging();
+    let mut operator = rig.connect();
+    rig.send(&mut writer, "SET k held");
+    rig.send(
+        &mut operator,
+        "SET o held\r\nCONFIG SET appendfsync no\r\nCONFIG GET appendfsync",
+    );
+    assert_eq!((said(&mut writer), said(&mut operator)), <_>::default());
+    assert_eq!(rig.persistence().log.durability(), Durability::Process);
+    // From this turn on, replies leave at once, but in order.
+    let mut other = rig.connect();
+    rig.send(&mut other, "SET k free\r\nGET k");
+    assert_eq!(said(&mut other), "+OK\r\n$4\r\nfree\r\n");
+    rig.send(&mut writer, "SET k last");
+    assert_eq!(said(&mut writer), "", "behind a reply that waits");
+    rig.go_on();
+    assert_eq!(said(&mut writer), "+OK\r\n+OK\r\n");
+    let setting = "*2\r\n$11\r\nappendfsync\r\n$2\r\nno\r\n";
+    assert_eq!(said(&mut operator), format!("+OK\r\n+OK\r\n{setting}"));
+
+    rig.hang();
+    rig.send(&mut writer, "SET k early");
+    assert_eq!(said(&mut writer), "+OK\r\n");
+    rig.send(&mut operator, "CONFIG SET appendfsync ALWAYS");
+    assert_eq!(said(&mut operator), "+OK\r\n");
+    // What was acknowledged before has not reached the disk either.
+    rig.send(&mut other, "GET k");
+    rig.send(&mut writer, "SET k late");
+    assert_eq!((said(&mut writer), said(&mut other)), <_>::default());
+    rig.go_on();
+    assert_eq!(said(&mut other), "$5\r\nearly\r\n");
+    assert_eq!(said(&mut writer), "+OK\r\n");
+}
+
+/// Replies that wait when the durability changes leave by a sync that is begun for them.
+#[test]
+fn replies_that_wait_leave_after_the_durability_was_changed() {
+    for (first, second) in [("always", "no"), ("no", "always"), ("always", "everysec")] {
+        let mut rig = Rig::new();
+        let (mut writer, mut operator) = (rig.connect(), rig.connect());
+        rig.send(&mut operator, &format!("CONFIG SET appendfsync {first}"));
+        rig.until_said(&mut operator, "+OK\r\n");
+        let set = format!("SET k v\r\nCONFIG SET appendfsync {second}\r\nINCR n");
+        rig.send(&mut writer, &set);
+        rig.until_said(&mut writer, "+OK\r\n+OK\r\n:1\r\n");
+        let synced = rig.server.shared.unsynced().is_none() || second != "always";
+        assert!(synced, "{first} to {second}");
+    }
+}
+
 /// Connections that write and go leave nothing behind but their changes.
 #[test]
 fn connections_that_come_and_go_while_a_sync_hangs_do_not_add_up() {

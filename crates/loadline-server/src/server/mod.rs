@@ -158,7 +158,7 @@ impl Server {
             Err(errno) => return Err(Error::system("epoll_wait")(errno)),
         }
         self.shared.now = wall_ms();
-        self.shared.forget_synced();
+        self.shared.begin_turn();
         for event in events {
             let token = event.data.u64();
             match self.listeners.get(token as usize) {
@@ -259,16 +259,17 @@ impl Server {
     }
 
     /// Lets replies leave that waited for a sync, and begins the next one when it is due. `unsynced` is the position that
-    /// the newest replies wait for.
+    /// the newest replies wait for; there is none once replies no longer wait, except for those that did before.
     fn sync(&mut self, unsynced: Option<u64>) {
         let waiting = self.held.len();
         if self.pace.is_under_way() && !self.shared.is_syncing() {
             self.pace.end(waiting, Instant::now());
         }
         self.release();
-        let Some(position) = unsynced.filter(|_| !self.held.is_empty()) else {
+        let Some((newest, _)) = self.held.back() else {
             return;
         };
+        let position = unsynced.unwrap_or(*newest);
         let (waiting, now) = (self.held.len(), Instant::now());
         if !self.pace.is_due(waiting, now) {
             return;
@@ -431,10 +432,9 @@ impl Server {
     }
 }
 
-/// Makes syncs of the log in the background wake the event loop, where replies wait for them.
+/// Makes syncs of the log in the background wake the event loop: replies may wait for them, now or after CONFIG SET.
 fn wake_after_syncs(shared: &Shared, epoll: &OwnedFd) -> Result<(), Error> {
-    let persistence = shared.persistence.as_ref();
-    let Some(persistence) = persistence.filter(|persistence| persistence.holds_replies()) else {
+    let Some(persistence) = &shared.persistence else {
         return Ok(());
     };
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;

@@ -37,7 +37,7 @@ CLIENT SETNAME m|CLIENT GETNAME|CLIENT NO-EVICT o|AUTH m|AUTH m m|HELLO n|HELLO 
 /// cursor stands that the server did not give is chance too.
 const OTHERS: &str = "\
 TTL PTTL SPOP SRANDMEMBER HRANDFIELD RANDOMKEY SCAN SSCAN HSCAN TIME LASTSAVE WAIT INFO CONFIG COMMAND CLIENT MEMORY OBJECT SHUTDOWN QUIT
-HELLO AUTH RESET SAVE BGSAVE ACL EXPIRE PEXPIRE SETEX PSETEX DUMP";
+HELLO AUTH RESET SAVE BGSAVE BGREWRITEAOF ACL EXPIRE PEXPIRE SETEX PSETEX DUMP";
 
 // No word has a space in it: that is how commands are taken apart again.
 const KEYS: &[&str] = &["a", "b", "c", "d", "a", "b", "\"\"", "a*[b", "\"\\x00\""];

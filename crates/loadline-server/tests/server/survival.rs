@@ -99,13 +99,65 @@ fn saving_says_what_is_durable() {
     let saved: u64 = ask(&mut stream, "LASTSAVE").trim()[1..].parse().unwrap();
     assert!(saved >= started && info(&mut stream, "rdb_last_save_time") == saved.to_string());
     assert_eq!(ask(&mut stream, "BGSAVE NOW"), "-ERR syntax error\r\n");
+    let refused = ask(&mut stream, "BGREWRITEAOF");
+    assert!(
+        refused.starts_with("-ERR The log is never rewritten as a whole: "),
+        "{refused}"
+    );
     // In memory there is nothing to save.
     let ours = Ours::start(ServerConfig::default());
     let refused = "-ERR this server holds its data in memory only and cannot save it\r\n";
     assert_eq!(
-        ask(&mut ours.connect(), "SAVE\r\nBGSAVE"),
-        refused.repeat(2)
+        ask(
+            &mut ours.connect(),
+            "SAVE\r\nBGSAVE\r\nBGREWRITEAOF\r\nSHUTDOWN SAVE"
+        ),
+        refused.repeat(4)
     );
+}
+
+/// With the durability `interval`, the thread in the background syncs without another write.
+#[test]
+fn the_durability_can_be_set_while_the_server_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let ours = start(dir.path(), Durability::Process);
+    let mut stream = ours.connect();
+    let (get, set) = ("CONFIG GET appendfsync", "CONFIG SET appendfsync");
+    for (value, class) in [
+        ("always", "always"),
+        ("everysec", "interval:1000ms"),
+        ("no", "process"),
+        ("everysec", "interval:1000ms"),
+        ("everysec", "interval:1000ms"),
+    ] {
+        assert_eq!(ask(&mut stream, &format!("{set} {value}")), "+OK\r\n");
+        assert!(ask(&mut stream, get).contains(value));
+        assert_eq!(info(&mut stream, "log_durability"), class);
+        assert_eq!(ask(&mut stream, "SET k v"), "+OK\r\n");
+        match value {
+            "always" => assert_eq!(info(&mut stream, "log_unsynced_bytes"), "0"),
+            "no" => assert_ne!(info(&mut stream, "log_unsynced_bytes"), "0"),
+            _ => wait_until("the interval passes", || {
+                info(&mut stream, "log_unsynced_bytes") == "0"
+            }),
+        }
+    }
+    let wrong = ask(&mut stream, &format!("{set} sometimes"));
+    assert_eq!(
+        wrong,
+        "-ERR CONFIG SET failed (possibly related to argument 'appendfsync') - argument(s) must be one of the \
+         following: everysec, always, no\r\n"
+    );
+    drop((stream, ours));
+    let ours = start(dir.path(), Durability::Interval(Duration::from_millis(200)));
+    let mut stream = ours.connect();
+    // The interval is not known to Redis, and stays.
+    assert_eq!(ask(&mut stream, &format!("{set} everysec")), "+OK\r\n");
+    assert_eq!(info(&mut stream, "log_durability"), "interval:200ms");
+    // Without a directory, there is no other value.
+    let ours = Ours::start(ServerConfig::default());
+    let refused = ask(&mut ours.connect(), &format!("{set} always"));
+    assert!(refused.ends_with("it is always 'no' here\r\n"), "{refused}");
 }
 
 #[test]

@@ -33,6 +33,11 @@ impl HugePages {
             return FullPages::default();
         }
         self.written_bytes = written_bytes;
+        self.follow_memory(databases)
+    }
+
+    /// The same without a count of what was written: this looks at every part of the databases in each call.
+    pub(crate) fn follow_memory(&mut self, databases: &[Keyspace]) -> FullPages {
         let bytes = databases.iter().map(Keyspace::total_memory_bytes).sum();
         self.moved_bytes = self.moved_bytes.min(bytes);
         if bytes - self.moved_bytes < STEP_BYTES.max(self.moved_bytes / 16) {

@@ -37,9 +37,9 @@ impl<'k> Locked<'k> {
         if keyspace.segment != 0 {
             shard.set_new_segment(keyspace.segment);
         }
-        let was = match keyspace.counts_uses {
-            true => (shard.charged_bytes(), shard.len()),
-            false => (0, 0),
+        let was = match keyspace.victim {
+            Some(_) => (shard.charged_bytes(), shard.len()),
+            None => (0, 0),
         };
         Self {
             keyspace,
@@ -93,8 +93,8 @@ impl<'k> Locked<'k> {
     #[inline]
     pub(super) fn find(&mut self, key: &[u8], now: u64) -> Option<u32> {
         let at = self.find_unused(key, now)?;
-        if self.keyspace.counts_uses {
-            self.shard.touch(at);
+        if let Some(victim) = self.keyspace.victim {
+            self.shard.touch(at, victim);
         }
         Some(at)
     }
@@ -133,7 +133,10 @@ impl<'k> Locked<'k> {
                 shard.replace(hash, at, key, new);
                 shard.tidy(&keyspace.hasher);
             }
-            None => shard.insert(hash, key, new, &keyspace.hasher),
+            None => {
+                let at = shard.insert(hash, key, new, &keyspace.hasher);
+                shard.begin_age(at, keyspace.victim);
+            }
         }
     }
 
@@ -203,14 +206,20 @@ impl<'k> Locked<'k> {
         self.shard.tidy(&self.keyspace.hasher);
     }
 
-    /// As [`Shard::evict`].
+    /// As [`Shard::evict`], at a random place where random bits are given.
     pub(super) fn evict(
         &mut self,
+        random: Option<u64>,
         may_go: impl Fn(Slot<'_>) -> bool,
         visit: impl FnOnce(&[u8]),
     ) -> Passed {
         let keyspace = self.keyspace;
-        let passed = self.changing().evict(&keyspace.hasher, may_go, visit);
+        let shard = self.changing();
+        if let Some(random) = random {
+            shard.move_hand(random);
+        }
+        let victim = keyspace.victim.unwrap_or_default();
+        let passed = shard.evict(victim, &keyspace.hasher, may_go, visit);
         self.tidy();
         passed
     }
@@ -250,7 +259,7 @@ impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
         let keyspace = self.keyspace;
-        if keyspace.counts_uses {
+        if keyspace.victim.is_some() {
             let count = |total: &AtomicUsize, was: usize, is: usize| {
                 if was != is {
                     total.fetch_add(is.wrapping_sub(was), Ordering::Relaxed);

@@ -249,6 +249,23 @@ impl LockedKey<'_> {
         Some(self.locked.slot(at))
     }
 
+    /// Notes that the value of the key, which is in the log only, has the right checksum.
+    #[cold]
+    pub(crate) fn set_verified(&mut self, key: &[u8]) {
+        if let Some(at) = self.locked.find_any(key)
+            && let Some(outside) = self.locked.slot(at).record.outside()
+        {
+            let unverified = None;
+            self.locked.set_outside(
+                at,
+                Outside {
+                    unverified,
+                    ..outside
+                },
+            );
+        }
+    }
+
     /// Puts a string at the key.
     #[inline]
     pub(crate) fn put(&mut self, key: &[u8], new: NewString<'_>, expires_at: Option<u64>) {

@@ -44,11 +44,11 @@ pub struct Keyspace {
     hasher: DefaultHashBuilder,
     /// Where active expiry goes on.
     sweep: AtomicUsize,
-    /// Whether the uses of entries are counted, for eviction.
-    counts_uses: bool,
+    /// By what eviction chooses; without it, nothing is counted for eviction.
+    victim: Option<Victim>,
     /// The shard at which eviction goes on.
     hand: AtomicUsize,
-    /// Bytes of memory and keys of all shards, where uses are counted.
+    /// Bytes of memory and keys of all shards, where eviction is prepared.
     charged_bytes: AtomicUsize,
     keys: AtomicUsize,
     snapshots: Snapshots,
@@ -76,6 +76,21 @@ pub struct Tally {
     pub memory_bytes: u64,
 }
 
+/// Which entry eviction removes, of those that it looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Victim {
+    /// The one with the fewest uses; up to three are counted.
+    #[default]
+    LeastUsed,
+    /// One that was read or written longer ago than the others. The age of an entry is known in four steps: how often
+    /// eviction has passed over it since then. An entry that was written once is a step older than one that was used again.
+    LeastRecent,
+    /// The one that expires first.
+    FirstToExpire,
+    /// Any.
+    Random,
+}
+
 /// What a step of eviction did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evicted {
@@ -92,7 +107,7 @@ impl Default for Keyspace {
             shards: OnceLock::new(),
             hasher: DefaultHashBuilder::default(),
             sweep: AtomicUsize::new(0),
-            counts_uses: false,
+            victim: None,
             hand: AtomicUsize::new(0),
             charged_bytes: AtomicUsize::new(0),
             keys: AtomicUsize::new(0),
@@ -123,14 +138,14 @@ impl Keyspace {
         }
     }
 
-    /// Starts or stops to count the uses of entries, by which [`evict`](Self::evict) chooses.
-    pub fn count_uses(&mut self, counts_uses: bool) {
+    /// Sets by what [`evict`](Self::evict) chooses, and starts to count what it needs for that; `None` stops that.
+    pub fn evict_by(&mut self, victim: Option<Victim>) {
         // Counted while nothing is added, and added to from then on.
-        self.counts_uses = false;
+        self.victim = None;
         let (keys, bytes) = (self.len(), self.charged_bytes());
         *self.keys.get_mut() = keys;
         *self.charged_bytes.get_mut() = bytes;
-        self.counts_uses = counts_uses;
+        self.victim = victim;
     }
 
     /// Sets the segment of the log in which new entries lie from now on.
@@ -236,11 +251,11 @@ impl Keyspace {
     }
 
     /// The bytes of [`total_memory_bytes`](Self::total_memory_bytes) by which eviction goes: of the pieces of memory
-    /// that are being filled, one of 2 KiB in each of 4,096 parts, only what is in use counts. Takes no time where
-    /// uses are counted.
+    /// that are being filled, one of 2 KiB in each of 4,096 parts, only what is in use counts. Takes no time after
+    /// [`evict_by`](Self::evict_by).
     #[must_use]
     pub fn charged_bytes(&self) -> usize {
-        if self.counts_uses {
+        if self.victim.is_some() {
             return self.charged_bytes.load(Ordering::Relaxed);
         }
         self.added_up()
@@ -394,7 +409,7 @@ impl Keyspace {
     /// Number of keys, including expired ones that are not freed yet.
     #[must_use]
     pub fn len(&self) -> usize {
-        if self.counts_uses {
+        if self.victim.is_some() {
             return self.keys.load(Ordering::Relaxed);
         }
         self.each_shard().map(|shard| shard.len()).sum()
@@ -497,10 +512,10 @@ impl Keyspace {
     /// Takes the next step of eviction, which removes a key or reaches the end of the keyspace. The key is
     /// shown to `visit` before it goes. Expired keys go as others do.
     ///
-    /// A hand passes over the entries as that of CLOCK does. Of the next 16 at the hand, the one with the fewest
-    /// uses goes; up to three uses of an entry are counted, and they are forgotten where all 16 have some. The key
-    /// `spared` stays, and with `is_volatile` every key without an expiry. Uses are counted only after
-    /// [`count_uses`](Self::count_uses).
+    /// A hand passes over the entries as that of CLOCK does. Of the next 16 at the hand, the [`Victim`] of
+    /// [`evict_by`](Self::evict_by) goes, by default the one with the fewest uses, which are forgotten where all 16 have
+    /// some. [`Victim::Random`] is one at a random place. The key `spared` stays, and with `is_volatile` every key without
+    /// an expiry.
     pub fn evict(
         &self,
         is_volatile: bool,
@@ -514,16 +529,31 @@ impl Keyspace {
             (!is_volatile || slot.expires_at().is_some()) && spared != Some(slot.key())
         };
         let mut visit = Some(visit);
-        loop {
-            let hand = self.hand.load(Ordering::Relaxed) % self.count;
-            let mut shard = Locked::new(self, shards, hand, 0);
+        let mut evict_in = |index: usize, random: Option<u64>| {
+            let mut shard = Locked::new(self, shards, index, 0);
             let is_empty = shard.len() == 0 || (is_volatile && shard.expiring() == 0);
             let show = |key: &[u8]| {
                 if let Some(visit) = visit.take() {
                     visit(key);
                 }
             };
-            if !is_empty && shard.evict(may_go, show) == Passed::One {
+            !is_empty && shard.evict(random, may_go, show) == Passed::One
+        };
+        if self.victim == Some(Victim::Random) {
+            // The numbers of the steps are hashed, which makes them random.
+            let step = self.hand.fetch_add(1, Ordering::Relaxed);
+            let random = self.hasher.hash_one(step);
+            let first = self.index_of(random);
+            let all = (first..self.count).chain(0..first);
+            let mut steps = all.map(|index| evict_in(index, Some(random)));
+            return match steps.any(|is_one| is_one) {
+                true => Evicted::One,
+                false => Evicted::Wrapped,
+            };
+        }
+        loop {
+            let hand = self.hand.load(Ordering::Relaxed) % self.count;
+            if evict_in(hand, None) {
                 return Evicted::One;
             }
             // Of several threads one moves the hand on.

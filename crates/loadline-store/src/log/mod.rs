@@ -1,25 +1,27 @@
 //! The log: operations in the order in which they happened, in segments.
 
+pub(crate) mod hint;
 pub(crate) mod op;
 pub(crate) mod pace;
 pub(crate) mod record;
 pub(crate) mod recovery;
+mod scan;
 pub(crate) mod segment;
+mod sync;
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use crate::clock::monotonic;
 use crate::error::Error;
 use crate::record::Outside;
 use crate::storage::{Appender, NewFile, Storage};
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Condvar, Mutex, MutexGuard, RwLock, wait};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use op::{Kind, Op};
-use pace::Pace;
 use record::{Draft, HEADER_BYTES, MAX_BODY_BYTES};
 use segment::{HEAD_BYTES, Head, Segment};
+use sync::{Unsynced, Writers};
 
 /// Version of the format that is written. All before it are read as well.
 pub(crate) const VERSION: u32 = 2;
@@ -48,6 +50,7 @@ impl Appended {
             // A segment is no longer than an offset can say.
             offset: self.offset + (HEADER_BYTES + end) as u32 - bytes,
             bytes,
+            unverified: None,
         }
     }
 }
@@ -68,9 +71,15 @@ pub(crate) struct Log {
     synced: AtomicU64,
     /// Held by the thread that syncs, with the segments that wait for it.
     syncing: Mutex<Unsynced>,
+    /// Held by the thread that removes files.
+    removing: Mutex<()>,
+    /// Whether a segment became full that is not written back yet.
+    has_full: AtomicBool,
     /// The threads that wait for a sync, and the notification of its end.
     writers: Mutex<Writers>,
     sync_ended: Condvar,
+    /// Held while the file of a hint is made.
+    hints: Mutex<()>,
     /// The first error of a write or a sync.
     failure: OnceLock<String>,
 }
@@ -86,6 +95,8 @@ struct Tail {
     next_segment: u32,
     /// Segments that became full since the last sync.
     full: Vec<Arc<Segment>>,
+    /// How many of these, from the first one on, are being written back.
+    written_back: usize,
     /// Whether a file was made since the last sync.
     has_new_names: bool,
 }
@@ -95,29 +106,6 @@ struct Active {
     segment: Arc<Segment>,
     appender: Box<dyn Appender>,
     offset: u64,
-}
-
-/// What a sync that failed or never was leaves to the next one.
-#[derive(Debug, Default)]
-struct Unsynced {
-    segments: Vec<Arc<Segment>>,
-    names: bool,
-}
-
-/// The threads that wait until their records have reached the disk.
-#[derive(Debug, Default)]
-struct Writers {
-    /// Position behind the record of each of them. Those before `synced` no longer wait.
-    positions: Vec<u64>,
-    pace: Pace,
-}
-
-impl Writers {
-    /// The number of threads that still wait when everything before `synced` has reached the disk.
-    fn waiting(&mut self, synced: u64) -> usize {
-        self.positions.retain(|position| *position > synced);
-        self.positions.len()
-    }
 }
 
 /// Locks even where a thread panicked: what these locks protect is changed in single steps.
@@ -147,13 +135,17 @@ impl Log {
                 sequence: recovered.sequence,
                 next_segment: recovered.next_segment,
                 full: vec![],
+                written_back: 0,
                 has_new_names: false,
             }),
             segments: RwLock::new(recovered.segments.into()),
             synced: AtomicU64::new(recovered.synced),
             syncing: Mutex::new(unsynced),
+            removing: Mutex::default(),
+            has_full: AtomicBool::new(false),
             writers: Mutex::default(),
             sync_ended: Condvar::new(),
+            hints: Mutex::default(),
             failure: OnceLock::new(),
         }
     }
@@ -206,88 +198,6 @@ impl Log {
         })
     }
 
-    /// Returns when everything before `position`, the end of a record of this thread, has reached the disk. Threads
-    /// share syncs: the next one waits a moment for the threads of the last one, as [`Pace`] says.
-    ///
-    /// # Errors
-    /// Those of [`sync`](Self::sync).
-    pub(crate) fn sync_shared(&self, position: u64) -> Result<(), Error> {
-        let mut writers = locked(&self.writers);
-        writers.positions.push(position);
-        loop {
-            let synced = self.synced();
-            if synced >= position {
-                return Ok(());
-            }
-            self.check()?;
-            let now = monotonic();
-            let waiting = writers.waiting(synced);
-            if writers.pace.is_due(waiting, now) {
-                writers.pace.begin(now);
-                drop(writers);
-                let outcome = self.sync(position);
-                writers = locked(&self.writers);
-                let waiting = writers.positions.len();
-                writers.pace.end(waiting, monotonic());
-                self.sync_ended.notify_all();
-                return outcome;
-            }
-            let timeout = writers.pace.longest_sleep(now);
-            writers = wait(&self.sync_ended, &self.writers, writers, timeout);
-        }
-    }
-
-    /// Returns when everything before `position` has reached the disk, and starts a sync for that at once. Threads that
-    /// call it at the same time share one.
-    ///
-    /// # Errors
-    /// [`Error::Failed`]; what has reached the disk is uncertain then.
-    pub(crate) fn sync(&self, position: u64) -> Result<(), Error> {
-        self.check()?;
-        if self.synced.load(Ordering::Acquire) >= position {
-            return Ok(());
-        }
-        let mut unsynced = locked(&self.syncing);
-        if self.synced.load(Ordering::Acquire) >= position {
-            return Ok(());
-        }
-        self.check()?;
-        let target = self.sync_segments(&mut unsynced, 0)?;
-        unsynced.segments.clear();
-        self.sync_names(&mut unsynced)?;
-        self.synced.store(target, Ordering::Release);
-        Ok(())
-    }
-
-    /// Syncs the segments from `oldest` on that were not synced, and returns the position up to which they reach.
-    fn sync_segments(&self, unsynced: &mut Unsynced, oldest: u32) -> Result<u64, Error> {
-        let (target, active) = {
-            let mut tail = locked(&self.tail);
-            unsynced.segments.append(&mut tail.full);
-            unsynced.names |= std::mem::take(&mut tail.has_new_names);
-            let active = tail.active.as_ref();
-            (
-                tail.position,
-                active.map(|active| Arc::clone(&active.segment)),
-            )
-        };
-        let segments = unsynced.segments.iter().chain(&active);
-        for segment in segments.filter(|segment| segment.head.id >= oldest) {
-            let synced = segment.file.sync();
-            synced.map_err(|error| self.sync_failed(&segment::name(segment.head.id), &error))?;
-        }
-        Ok(target)
-    }
-
-    fn sync_names(&self, unsynced: &mut Unsynced) -> Result<(), Error> {
-        if unsynced.names {
-            let synced = self.storage.sync_names();
-            synced.map_err(|error| self.sync_failed("", &error))?;
-            unsynced.names = false;
-        }
-        Ok(())
-    }
-
     /// Number of the segment that is written, or of the next one where none is.
     pub(crate) fn newest(&self) -> u32 {
         let tail = locked(&self.tail);
@@ -305,11 +215,23 @@ impl Log {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Bytes of all files, room that is reserved included.
+    /// Bytes of all files, room that is reserved and hints included.
     pub(crate) fn allocated_bytes(&self) -> u64 {
         let segments = self.segments.read();
         let segments = segments.unwrap_or_else(PoisonError::into_inner);
-        segments.iter().map(|segment| segment.allocated()).sum()
+        let bytes = |segment: &Arc<Segment>| segment.allocated() + segment.hint();
+        segments.iter().map(bytes).sum()
+    }
+
+    /// Bytes of the files of the segments before `oldest`.
+    pub(crate) fn bytes_before(&self, oldest: u32) -> u64 {
+        let segments = self.segments.read();
+        let segments = segments.unwrap_or_else(PoisonError::into_inner);
+        let before = segments
+            .iter()
+            .take_while(|segment| segment.head.id < oldest);
+        let bytes = |segment: &Arc<Segment>| segment.allocated() + segment.hint();
+        before.map(bytes).sum()
     }
 
     /// Number of segments.
@@ -365,51 +287,6 @@ impl Log {
         Ok(tail.next_segment - 1)
     }
 
-    /// Syncs the segments from `oldest` on, forgets those before it, and removes their files. The record that says so
-    /// ends at `position`.
-    ///
-    /// Segments that go and were never synced are not synced first: most of what was written to a small store was
-    /// overwritten before it had to reach the disk. Until their files have gone, their content after a failure of the
-    /// machine is uncertain, so `synced` stays where it was: recovery then finds a torn log, and not a damaged one. Files are
-    /// removed from the newest one on, because the first one that is missing separates all others from the segments that
-    /// stay.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] of a sync; [`Error::Io`] for a file that could not be removed. The next opening removes it.
-    pub(crate) fn retire_before(&self, oldest: u32, position: u64) -> Result<(), Error> {
-        self.check()?;
-        let mut unsynced = locked(&self.syncing);
-        self.check()?;
-        let is_synced = self.synced.load(Ordering::Acquire) >= position;
-        let target = match is_synced {
-            true => None,
-            false => Some(self.sync_segments(&mut unsynced, oldest)?),
-        };
-        for segment in self.forget_before(oldest).into_iter().rev() {
-            let name = segment::name(segment.head.id);
-            drop(segment);
-            self.storage
-                .remove(&name)
-                .map_err(|error| Error::io(&self.storage.path(&name), error))?;
-            unsynced.names = true;
-        }
-        if let Some(target) = target {
-            self.sync_names(&mut unsynced)?;
-            unsynced.segments.clear();
-            self.synced.store(target, Ordering::Release);
-        }
-        Ok(())
-    }
-
-    /// Takes the segments before `oldest` out of the list, the oldest first.
-    fn forget_before(&self, oldest: u32) -> Vec<Arc<Segment>> {
-        let segments = self.segments.write();
-        let mut segments = segments.unwrap_or_else(PoisonError::into_inner);
-        let most = segments.len().saturating_sub(1);
-        let count = segments.partition_point(|segment| segment.head.id < oldest);
-        segments.drain(..count.min(most)).collect()
-    }
-
     /// Sets the room of the segments that are made from now on.
     pub(crate) fn set_segment_bytes(&self, bytes: u64) {
         self.segment_bytes.store(bytes, Ordering::Relaxed);
@@ -461,6 +338,7 @@ impl Log {
             // Room that cannot be given back is still counted as taken.
             let _ = segment.trim();
             tail.full.push(segment);
+            self.has_full.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -473,6 +351,12 @@ impl Log {
                 reason: reason.clone(),
             }),
         }
+    }
+
+    /// The error of a value whose checksum is wrong.
+    pub(crate) fn value_damaged(&self, outside: Outside) -> Error {
+        let path = self.storage.path(&segment::name(outside.segment));
+        segment::damaged_value(path, outside)
     }
 
     /// An error of reading a segment.

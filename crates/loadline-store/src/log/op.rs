@@ -20,6 +20,15 @@ pub(crate) enum Kind<'b> {
         /// Milliseconds since the Unix epoch; `None` for never.
         expires_at: Option<u64>,
     },
+    /// The same with a value that is left out of a hint.
+    PutLeftOut {
+        key: &'b [u8],
+        /// Bytes of the value.
+        bytes: u32,
+        /// CRC-32C of the value.
+        crc: u32,
+        expires_at: Option<u64>,
+    },
     /// The key goes.
     Delete { key: &'b [u8] },
     /// The key goes at another time.
@@ -149,6 +158,9 @@ const OLDEST: u8 = 14;
 const HAS_NO_ORDER: u8 = 1 << 4;
 const AT_FRONT: u8 = 1 << 5;
 
+/// Bytes of the checksum of a value that is left out.
+pub(crate) const CRC_BYTES: usize = 4;
+
 /// Means "never" in an expiry.
 const NEVER: u64 = u64::MAX;
 
@@ -157,6 +169,7 @@ impl<'b> Op<'b> {
     pub(crate) fn key(&self) -> Option<&'b [u8]> {
         match self.kind {
             Kind::Put { key, .. }
+            | Kind::PutLeftOut { key, .. }
             | Kind::Delete { key }
             | Kind::Expire { key, .. }
             | Kind::PutCollection { key, .. }
@@ -187,6 +200,7 @@ impl<'b> Op<'b> {
                 body.extend_from_slice(key);
                 body.extend_from_slice(value);
             }
+            Kind::PutLeftOut { .. } => unreachable!("hints are made of the bytes of a segment"),
             Kind::Delete { key } => {
                 body.push(first(DELETE));
                 put_length(body, key.len());
@@ -259,24 +273,13 @@ impl<'b> Op<'b> {
         }
     }
 
-    /// The operation at the front of `body`, with its length. `None` where the bytes are none.
-    pub(crate) fn decode(body: &'b [u8]) -> Option<(Self, usize)> {
+    /// The operation at the front of `body`, with its length. Values of at least `left_out` bytes are left out. `None`
+    /// where the bytes are none.
+    pub(crate) fn decode(body: &'b [u8], left_out: usize) -> Option<(Self, usize)> {
         let mut rest = Rest(body);
         let [first] = rest.array()?;
         let kind = match first & 0xf {
-            code @ (PUT | PUT_UNTIL) => {
-                let key_bytes = rest.key_length()?;
-                let value_bytes = rest.length()?;
-                let expires_at = match code {
-                    PUT => None,
-                    _ => Some(u64::from_le_bytes(rest.array()?)),
-                };
-                Kind::Put {
-                    key: rest.take(key_bytes)?,
-                    value: rest.take(value_bytes)?,
-                    expires_at,
-                }
-            }
+            code @ (PUT | PUT_UNTIL) => rest.string(code, left_out)?,
             DELETE => {
                 let key_bytes = rest.key_length()?;
                 Kind::Delete {
@@ -330,19 +333,44 @@ impl<'b> Op<'b> {
 /// Operations of a record's body, one after the other.
 #[derive(Debug, Clone)]
 pub(crate) struct Ops<'b> {
-    body: &'b [u8],
+    /// What has not been read yet.
+    rest: &'b [u8],
+    /// The offset of the next operation in the body, and the length of that.
     at: usize,
+    end: usize,
+    /// Values of at least this length are left out.
+    left_out: usize,
 }
 
 impl<'b> Ops<'b> {
     /// Of a body that is whole: its checksum is right, or this process has written it.
     pub(crate) fn new(body: &'b [u8]) -> Self {
-        Self { body, at: 0 }
+        Self {
+            rest: body,
+            at: 0,
+            end: body.len(),
+            left_out: usize::MAX,
+        }
+    }
+
+    /// Of a body of `bytes` bytes at the front of `rest`, without its values of at least `left_out` bytes.
+    pub(crate) fn without_values(rest: &'b [u8], bytes: usize, left_out: usize) -> Self {
+        Self {
+            rest,
+            at: 0,
+            end: bytes,
+            left_out,
+        }
     }
 
     /// Whether all of the body has been read. Where the iterator ends before, the rest is no operation.
     pub(crate) fn is_at_end(&self) -> bool {
-        self.at == self.body.len()
+        self.at == self.end
+    }
+
+    /// What follows the operations that have been read.
+    pub(crate) fn rest(&self) -> &'b [u8] {
+        self.rest
     }
 }
 
@@ -351,9 +379,23 @@ impl<'b> Iterator for Ops<'b> {
     type Item = (usize, Op<'b>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (op, bytes) = Op::decode(&self.body[self.at..])?;
-        self.at += bytes;
-        Some((self.at, op))
+        if self.at >= self.end {
+            return None;
+        }
+        let (op, bytes) = Op::decode(self.rest, self.left_out)?;
+        let whole = match op.kind {
+            Kind::PutLeftOut { bytes: value, .. } => {
+                (bytes - CRC_BYTES).saturating_add(value as usize)
+            }
+            _ => bytes,
+        };
+        let at = self.at.saturating_add(whole);
+        if at > self.end {
+            return None;
+        }
+        self.rest = &self.rest[bytes..];
+        self.at = at;
+        Some((at, op))
     }
 }
 
@@ -402,6 +444,31 @@ impl<'b> Rest<'b> {
             self.take(key_bytes)?,
             self.take(value_bytes)?,
         ))
+    }
+
+    /// What follows the first byte of an operation that puts a string. Values of at least `left_out` bytes are left out.
+    #[inline]
+    fn string(&mut self, code: u8, left_out: usize) -> Option<Kind<'b>> {
+        let key_bytes = self.key_length()?;
+        let value_bytes = self.length()?;
+        let expires_at = match code {
+            PUT => None,
+            _ => Some(u64::from_le_bytes(self.array()?)),
+        };
+        let key = self.take(key_bytes)?;
+        if value_bytes >= left_out {
+            return Some(Kind::PutLeftOut {
+                key,
+                bytes: u32::try_from(value_bytes).ok()?,
+                crc: u32::from_le_bytes(self.array()?),
+                expires_at,
+            });
+        }
+        Some(Kind::Put {
+            key,
+            value: self.take(value_bytes)?,
+            expires_at,
+        })
     }
 
     /// What follows the first byte of an operation with elements.
@@ -473,9 +540,13 @@ mod tests {
     fn both_ways(op: Op<'_>) {
         let mut body = vec![];
         op.encode(&mut body);
-        assert_eq!(Op::decode(&body), Some((op, body.len())));
+        assert_eq!(Op::decode(&body, usize::MAX), Some((op, body.len())));
         for cut in 0..body.len() {
-            assert_eq!(Op::decode(&body[..cut]), None, "{op:?} cut at {cut}");
+            assert_eq!(
+                Op::decode(&body[..cut], usize::MAX),
+                None,
+                "{op:?} cut at {cut}"
+            );
         }
     }
 
@@ -573,6 +644,31 @@ mod tests {
     }
 
     #[test]
+    fn values_that_are_left_out_count_in_the_body() {
+        // A put, a deletion and a put with an expiry, in database 3. The values have 100 bytes.
+        let without =
+            b"\x31\x03\x64key\x09\0\0\0\x33\x03key\x32\x03\x64\x05\0\0\0\0\0\0\0key\x09\0\0\0";
+        let put = |expires_at| Kind::PutLeftOut {
+            key: b"key",
+            bytes: 100,
+            crc: 9,
+            expires_at,
+        };
+        let kinds = [put(None), Kind::Delete { key: b"key" }, put(Some(5))];
+        let expected = [106, 111, 225].into_iter().zip(kinds);
+        let mut ops = Ops::without_values(without, 225, 100);
+        let read: Vec<_> = ops.by_ref().map(|(end, op)| (end, op.kind)).collect();
+        assert_eq!(read, expected.collect::<Vec<_>>());
+        assert!(ops.is_at_end() && ops.rest().is_empty());
+        // Lengths at which no operation ends.
+        for bytes in [1, 105, 224, 226] {
+            let mut ops = Ops::without_values(without, bytes, 100);
+            ops.by_ref().for_each(drop);
+            assert!(!ops.is_at_end(), "{bytes}");
+        }
+    }
+
+    #[test]
     fn operations_that_cannot_be_are_refused() {
         for bytes in [
             // A form that there is not, a hash with a field alone, an element that is not whole.
@@ -583,7 +679,7 @@ mod tests {
             &[EXCHANGE, 16],
             &[PATCH, 1, 1, 0, 0, 0, 0x20, b'k', b'v'],
         ] {
-            assert_eq!(Op::decode(bytes), None, "{bytes:?}");
+            assert_eq!(Op::decode(bytes, usize::MAX), None, "{bytes:?}");
         }
     }
 

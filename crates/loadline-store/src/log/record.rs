@@ -111,6 +111,11 @@ impl Header {
     }
 }
 
+/// The distance that a header states, in bytes.
+pub(crate) fn unsynced_bytes(unsynced: u32) -> Option<u64> {
+    (unsynced != FAR).then(|| u64::from(unsynced) * ALIGNMENT as u64)
+}
+
 /// The bodies of records that are known to be whole, with the offsets of the records.
 pub(crate) fn bodies(records: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut offset = 0;
@@ -156,11 +161,10 @@ impl<'s> Record<'s> {
         {
             return None;
         }
-        let unsynced = number(4);
         Some(Self {
             body,
             sequence: number(8),
-            unsynced_bytes: (unsynced != FAR).then(|| u64::from(unsynced) * ALIGNMENT as u64),
+            unsynced_bytes: unsynced_bytes(number(4)),
             len,
         })
     }

@@ -6,21 +6,27 @@
 //! was written. If one of them says so of the place that is not whole, the log is damaged and is
 //! not opened.
 
-use std::ops::ControlFlow;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::op::{DATABASES, Kind, Ops};
+use super::hint::{self, FoundHint, Hints, Ignored, Looked, Sealed, StoredHint};
+use super::op::{DATABASES, Ops};
 use super::record::{ALIGNMENT, HEADER_BYTES, Record};
+use super::scan::{Scan, last_byte, oldest_in, scan};
 use super::segment::{self, BadHead, HEAD_BYTES, Head, Segment};
 use crate::error::Error;
-use crate::storage::{Storage, Stored, with_bytes};
+use crate::storage::{Access, Storage, Stored, with_bytes};
 
 /// What is left of a log.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     /// The segments that have a meaning, the oldest first.
     pub(crate) segments: Vec<Arc<Segment>>,
+    /// For each of them the hint that is read in its place, if there is one.
+    pub(crate) hints: Vec<Option<Arc<dyn Stored>>>,
+    /// Number of hints that were ignored.
+    pub(crate) ignored_hints: u64,
     /// Position and number of the next record.
     pub(crate) position: u64,
     pub(crate) sequence: u64,
@@ -53,6 +59,8 @@ pub(crate) struct Examined {
     files: Vec<Found>,
     /// Names of files without a meaning.
     obsolete: Vec<String>,
+    /// The segments of all hints, also where there is no such segment.
+    hint_ids: BTreeSet<u32>,
     /// Index of the segment where the log ends, if not at the end of the last one.
     pub(crate) broken: Option<Broken>,
     synced: u64,
@@ -102,6 +110,16 @@ impl Examined {
         let bytes = self.files.iter().map(|file| file.bytes);
         (self.files.len() as u64, records.sum(), bytes.sum())
     }
+
+    /// Number of hints that agree with their segments, and the names of those that are ignored, each with the reason.
+    pub(crate) fn hints(&self) -> (u64, Vec<(String, Ignored)>) {
+        let sound = self.files.iter().filter(|file| file.has_hint()).count();
+        let ignored = self.files.iter().filter_map(|file| match file.hint {
+            Some(Err(ignored)) => Some((hint::name(file.id), ignored)),
+            _ => None,
+        });
+        (sound as u64, ignored.collect())
+    }
 }
 
 /// A segment's file.
@@ -113,6 +131,7 @@ struct Found {
     bytes: u64,
     head: Option<Head>,
     scan: Scan,
+    hint: Option<Result<FoundHint, Ignored>>,
 }
 
 impl Found {
@@ -121,33 +140,17 @@ impl Found {
         let at_first = self.head.map_or(0, |head| head.oldest);
         at_first.max(self.scan.oldest)
     }
-}
 
-/// What the records of a segment say.
-#[derive(Debug, Clone, Copy, Default)]
-struct Scan {
-    /// Offset behind the last record that is whole.
-    end: u64,
-    records: u64,
-    /// The largest position that a record knows to have reached the disk.
-    synced: u64,
-    /// The oldest segment that still has a meaning, as far as this one says.
-    oldest: u32,
-    /// Why it ends where it does, if not for the end of the file or zeros.
-    reason: Option<&'static str>,
-    /// Whether it ends at a record that is whole but not understood.
-    is_foreign: bool,
-    /// Where the last byte lies that is not zero, behind the end.
-    last_byte: u64,
-    /// Number of operations for each database that can have added a key.
-    puts: [u64; DATABASES as usize],
+    fn has_hint(&self) -> bool {
+        matches!(self.hint, Some(Ok(_)))
+    }
 }
 
 /// Finds out what is left of the log in `storage`, and changes nothing.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::Version`]; [`Error::Damaged`] for a missing file.
-pub(crate) fn examine(storage: &dyn Storage) -> Result<Examined, Error> {
+pub(crate) fn examine(storage: &dyn Storage, hints: Hints) -> Result<Examined, Error> {
     let io = |name: &str, error| Error::io(&storage.path(name), error);
     let names = storage.list().map_err(|error| io("", error))?;
     let mut ids: Vec<u32> = names
@@ -155,8 +158,13 @@ pub(crate) fn examine(storage: &dyn Storage) -> Result<Examined, Error> {
         .filter_map(|name| segment::parse_name(name))
         .collect();
     ids.sort_unstable();
+    let hint_ids = names.iter().filter_map(|name| hint::parse_name(name));
+    let hint_ids: BTreeSet<u32> = hint_ids.collect();
     let Some(newest) = ids.last().copied() else {
-        return Ok(Examined::default());
+        return Ok(Examined {
+            hint_ids,
+            ..Examined::default()
+        });
     };
     // Segments are removed from the oldest one on, so only those that nothing separates from the newest one
     // can have a meaning.
@@ -164,10 +172,22 @@ pub(crate) fn examine(storage: &dyn Storage) -> Result<Examined, Error> {
     let first = ids.iter().enumerate().position(is_joined).unwrap_or(0);
     let mut files = vec![];
     for id in &ids[first..] {
-        let name = segment::name(*id);
-        let file = storage.open(&name).map_err(|error| io(&name, error))?;
-        let bytes = file.len().map_err(|error| io(&name, error))?;
-        files.push(found(storage, *id, name, file, bytes)?);
+        files.push(open(storage, *id)?);
+    }
+    // All heads and hints are announced before the first one is read, so that the disk has work.
+    let stored: Vec<_> = files
+        .iter()
+        .map(|file| {
+            let has_hint = hint_ids.contains(&file.id);
+            has_hint.then(|| StoredHint::open(storage, file.id, file.bytes))
+        })
+        .collect();
+    for file in &mut files {
+        file.read_head(storage)?;
+    }
+    for (index, hint) in stored.into_iter().enumerate() {
+        let next = files.get(index + 1).and_then(|next| next.head);
+        files[index].look(storage, next.as_ref(), hints, hint)?;
     }
     let (mut broken, synced) = find_end(storage, &files)?;
     // What a file behind the end says is not sure.
@@ -199,6 +219,7 @@ pub(crate) fn examine(storage: &dyn Storage) -> Result<Examined, Error> {
     let obsolete = obsolete.chain(files.drain(..kept).map(|file| file.name));
     Ok(Examined {
         obsolete: obsolete.collect(),
+        hint_ids,
         files,
         broken,
         synced,
@@ -206,15 +227,13 @@ pub(crate) fn examine(storage: &dyn Storage) -> Result<Examined, Error> {
     })
 }
 
-/// Reads a segment's head and records.
-fn found(
-    storage: &dyn Storage,
-    id: u32,
-    name: String,
-    file: Arc<dyn Stored>,
-    bytes: u64,
-) -> Result<Found, Error> {
+/// Opens a segment, and announces that its head is read.
+fn open(storage: &dyn Storage, id: u32) -> Result<Found, Error> {
+    let name = segment::name(id);
     let path = storage.path(&name);
+    let io = |error| Error::io(&path, error);
+    let file = storage.open(&name).map_err(io)?;
+    let bytes = file.len().map_err(io)?;
     if u32::try_from(bytes).is_err() {
         return Err(Error::Damaged {
             path,
@@ -222,111 +241,80 @@ fn found(
             reason: "the file is longer than a segment can be",
         });
     }
-    let scanned = with_bytes(&*file, 0, bytes as usize, |all| {
-        match Head::decode(all, id) {
-            Ok(head) => Ok((Some(head), scan(all, &head))),
-            Err(BadHead::Damaged) => Ok((
-                None,
-                Scan {
-                    reason: Some("the file's head is damaged"),
-                    last_byte: last_byte(all, 0),
-                    ..Scan::default()
-                },
-            )),
-            Err(BadHead::Version(version)) => Err(version),
-        }
+    let head = HEAD_BYTES.min(bytes as usize);
+    file.announce(Access::Range {
+        offset: 0,
+        bytes: head,
     });
-    let scanned = scanned.map_err(|error| Error::io(&path, error))?;
-    let (head, scan) = scanned.map_err(|version| Error::Version { path, version })?;
     Ok(Found {
         id,
         name,
         file,
         bytes,
-        head,
-        scan,
+        head: None,
+        scan: Scan::default(),
+        hint: None,
     })
 }
 
-/// Reads records until one is not whole.
-fn scan(file: &[u8], head: &Head) -> Scan {
-    let mut scan = Scan {
-        end: HEAD_BYTES as u64,
-        ..Scan::default()
-    };
-    let ended = records(file, head, |offset, record| {
-        let position = head.position + (offset - HEAD_BYTES) as u64;
-        let unsynced = record.unsynced_bytes.unwrap_or(u64::MAX);
-        scan.synced = scan.synced.max(position.saturating_sub(unsynced));
-        let mut ops = Ops::new(record.body);
-        let oldest_before = scan.oldest;
-        for (_, op) in ops.by_ref() {
-            if let Kind::Put { .. } | Kind::PutCollection { .. } = op.kind {
-                scan.puts[usize::from(op.database)] += 1;
+impl Found {
+    /// Reads the head of the segment.
+    fn read_head(&mut self, storage: &dyn Storage) -> Result<(), Error> {
+        let path = || storage.path(&self.name);
+        let bytes = HEAD_BYTES.min(self.bytes as usize);
+        let head = with_bytes(&*self.file, 0, bytes, |head| Head::decode(head, self.id));
+        self.head = match head.map_err(|error| Error::io(&path(), error))? {
+            Ok(head) => Some(head),
+            Err(BadHead::Damaged) => None,
+            Err(BadHead::Version(version)) => {
+                let path = path();
+                return Err(Error::Version { path, version });
             }
-            scan.oldest = scan.oldest.max(oldest_in(&op.kind, head));
-        }
-        if !ops.is_at_end() {
-            scan.reason = Some("the record holds an operation that this build does not know");
-            scan.is_foreign = true;
-            // A repair drops the record, and with it what it says.
-            scan.oldest = oldest_before;
-            return ControlFlow::Break(());
-        }
-        scan.records += 1;
-        scan.end = (offset + record.len) as u64;
-        ControlFlow::Continue(())
-    });
-    if scan.reason.is_none() {
-        scan.reason = ended;
-    }
-    let end = usize::try_from(scan.end).map_or(file.len(), |end| end.min(file.len()));
-    scan.last_byte = last_byte(file, end);
-    scan
-}
-
-/// The oldest segment that still has a meaning, if an operation in the segment with this head says so.
-fn oldest_in(kind: &Kind<'_>, head: &Head) -> u32 {
-    match kind {
-        Kind::Oldest { segment } if *segment <= head.id => *segment,
-        _ => 0,
-    }
-}
-
-/// Shows `visit` the records of a segment with their offsets, until one is not whole or `visit` wants no more, and
-/// returns what is wrong with the next one, if it is more than zeros.
-pub(crate) fn records<'f>(
-    file: &'f [u8],
-    head: &Head,
-    mut visit: impl FnMut(usize, &Record<'f>) -> ControlFlow<()>,
-) -> Option<&'static str> {
-    let mut offset = HEAD_BYTES;
-    let mut sequence = head.sequence;
-    while let Some(rest) = file.get(offset..)
-        && !rest.is_empty()
-    {
-        let Some(record) = Record::read(rest, head.salt) else {
-            let header = &rest[..rest.len().min(HEADER_BYTES)];
-            let is_zero = header.iter().all(|byte| *byte == 0);
-            return (!is_zero).then_some("the record's checksum is wrong");
         };
-        if record.sequence != sequence as u32 {
-            return Some("the record's sequence number does not follow");
-        }
-        if visit(offset, &record).is_break() {
-            return None;
-        }
-        offset += record.len;
-        sequence += 1;
+        Ok(())
     }
-    None
-}
 
-/// Offset behind the last byte from `from` on that is not zero; `from` where all are.
-fn last_byte(file: &[u8], from: usize) -> u64 {
-    let rest = &file[from..];
-    let last = rest.iter().rposition(|byte| *byte != 0);
-    last.map_or(from, |last| from + last + 1) as u64
+    /// Reads the records of the segment, or its hint in their place. `next` is the head of the next segment.
+    fn look(
+        &mut self,
+        storage: &dyn Storage,
+        next: Option<&Head>,
+        hints: Hints,
+        stored: Option<Result<StoredHint, Ignored>>,
+    ) -> Result<(), Error> {
+        let sealed = self.head.zip(next);
+        let sealed = sealed.and_then(|(head, next)| Sealed::new(head, next));
+        let (segment, sealed) = (&*self.file, sealed.as_ref());
+        let looked = stored.map(|stored| match stored {
+            Ok(stored) => stored.look(segment, self.bytes, sealed, hints),
+            Err(ignored) => Looked::ignored(ignored),
+        });
+        let Looked { hint, scan, synced } = looked.unwrap_or_default();
+        self.hint = hint;
+        self.scan = match scan {
+            Some(scan) => scan,
+            None => self
+                .scan()
+                .map_err(|error| Error::io(&storage.path(&self.name), error))?,
+        };
+        self.scan.synced = self.scan.synced.max(synced);
+        Ok(())
+    }
+
+    /// Reads all of the segment.
+    fn scan(&self) -> std::io::Result<Scan> {
+        self.file.announce(Access::Whole);
+        with_bytes(&*self.file, 0, self.bytes as usize, |all| {
+            match &self.head {
+                Some(head) => scan(all, head),
+                None => Scan {
+                    reason: Some("the file's head is damaged"),
+                    last_byte: last_byte(all, 0),
+                    ..Scan::default()
+                },
+            }
+        })
+    }
 }
 
 /// Finds where the log ends, and the position up to which it has reached the disk.
@@ -480,6 +468,7 @@ pub(crate) fn recover(
     let Examined {
         mut files,
         mut obsolete,
+        hint_ids,
         broken,
         synced,
         lacks_start,
@@ -495,13 +484,14 @@ pub(crate) fn recover(
         });
     }
     let next_segment = files.last().map_or(1, |file| file.id + 1);
+    let is_ignored = |file: &&Found| matches!(file.hint, Some(Err(_)));
+    let ignored_hints = files.iter().filter(is_ignored).count() as u64;
     if let Some(broken) = &broken {
-        let has_head = files[broken.index].head.is_some();
-        let kept = broken.index + usize::from(has_head);
-        // The newest first, so that no file is ever missing between others.
-        obsolete.extend(files.drain(kept..).rev().map(|file| file.name));
+        obsolete.extend(cut_off(&mut files, broken));
     }
-    remove(storage, &obsolete)?;
+    // Before the segments, so that few are left behind.
+    let hints = needless_hints(&files, &hint_ids);
+    remove(storage, &hints.chain(obsolete).collect::<Vec<String>>())?;
     let next_segment = files.last().map_or(next_segment, |file| file.id + 1);
     let (position, sequence) = (end_of(&files), sequence_behind(&files));
     if lacks_start && let Some(first) = files.first() {
@@ -515,11 +505,52 @@ pub(crate) fn recover(
         files.push(begin_anew(storage, head)?);
     }
     let next_segment = files.last().map_or(next_segment, |file| file.id + 1);
-    let mut segments = vec![];
-    let mut puts = [0; DATABASES as usize];
+    Ok(Recovered {
+        ignored_hints,
+        position,
+        sequence,
+        next_segment,
+        synced,
+        torn: broken
+            .filter(|broken| broken.bytes > 0)
+            .map(|broken| broken.torn()),
+        ..open_segments(storage, files)?
+    })
+}
+
+/// Takes the files behind the place where the log ends out of the list, and returns their names, the newest first, so that
+/// no file is ever missing between others.
+fn cut_off(files: &mut Vec<Found>, broken: &Broken) -> Vec<String> {
+    let has_head = files[broken.index].head.is_some();
+    let kept = broken.index + usize::from(has_head);
+    let dropped = files.drain(kept..).rev();
+    let dropped = dropped.map(|file| file.name).collect();
+    // The segment that is cut off ends elsewhere than its hint says.
+    for file in files.iter_mut().skip(broken.index) {
+        file.hint = None;
+    }
+    dropped
+}
+
+/// Names of the hints that are ignored, or that no segment has.
+fn needless_hints<'h>(
+    files: &'h [Found],
+    hint_ids: &'h BTreeSet<u32>,
+) -> impl Iterator<Item = String> + use<'h> {
+    let has_hint = |id: &u32| {
+        let found = files.binary_search_by_key(id, |file| file.id);
+        found.is_ok_and(|index| files[index].has_hint())
+    };
+    let hints = hint_ids.iter().filter(move |id| !has_hint(id));
+    hints.map(|id| hint::name(*id))
+}
+
+/// The files as segments of a log, and what their records say together.
+fn open_segments(storage: &dyn Storage, files: Vec<Found>) -> Result<Recovered, Error> {
+    let mut recovered = Recovered::default();
     for file in files {
         let Some(head) = file.head else { continue };
-        for (total, more) in puts.iter_mut().zip(file.scan.puts) {
+        for (total, more) in recovered.puts.iter_mut().zip(file.scan.puts) {
             *total += more;
         }
         let end = file.scan.end;
@@ -533,19 +564,15 @@ pub(crate) fn recover(
         } else {
             file.file
         };
-        segments.push(Arc::new(Segment::new(head, stored, end, end)));
+        let segment = Segment::new(head, stored, end, end);
+        let hint = file.hint.and_then(Result::ok);
+        if let Some(hint) = &hint {
+            segment.set_hint(hint.bytes);
+        }
+        recovered.hints.push(hint.and_then(|hint| hint.file));
+        recovered.segments.push(Arc::new(segment));
     }
-    Ok(Recovered {
-        segments,
-        position,
-        sequence,
-        next_segment,
-        synced,
-        puts,
-        torn: broken
-            .filter(|broken| broken.bytes > 0)
-            .map(|broken| broken.torn()),
-    })
+    Ok(recovered)
 }
 
 /// Removes files, and returns when their names have gone from the disk.
@@ -584,5 +611,6 @@ fn begin_anew(storage: &dyn Storage, head: Head) -> Result<Found, Error> {
         bytes,
         head: Some(head),
         scan,
+        hint: None,
     })
 }

@@ -2,13 +2,16 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crc32c::crc32c;
 
 use super::VERSION;
-use crate::storage::Stored;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::error::Error;
+use crate::record::Outside;
+use crate::storage::{Access, Stored, with_bytes};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes in front of the first record.
 pub(crate) const HEAD_BYTES: usize = 64;
@@ -107,6 +110,36 @@ pub(crate) fn parse_name(file: &str) -> Option<u32> {
     ((1..=LAST).contains(&id) && name(id) == file).then_some(id)
 }
 
+/// Shows `look` a value in the file of its segment. `None` where its checksum is wrong.
+pub(crate) fn read_value<R>(
+    file: &dyn Stored,
+    outside: Outside,
+    look: impl FnOnce(&[u8]) -> R,
+) -> io::Result<Option<R>> {
+    if outside.unverified.is_some() {
+        let (offset, bytes) = (outside.offset.into(), outside.bytes as usize);
+        file.announce(Access::Range { offset, bytes });
+    }
+    with_bytes(
+        file,
+        outside.offset.into(),
+        outside.bytes as usize,
+        |value| {
+            let is_sound = outside.unverified.is_none_or(|crc| crc32c(value) == crc);
+            is_sound.then(|| look(value))
+        },
+    )
+}
+
+/// The error of a value whose checksum is wrong, in the file at `path`.
+pub(crate) fn damaged_value(path: PathBuf, outside: Outside) -> Error {
+    Error::Damaged {
+        path,
+        offset: outside.offset.into(),
+        reason: "the value's checksum is wrong",
+    }
+}
+
 /// A segment of an open log.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -116,6 +149,10 @@ pub(crate) struct Segment {
     end: AtomicU64,
     /// Bytes of the file, room that is reserved included.
     allocated: AtomicU64,
+    /// Bytes of its hint; 0 where there is none.
+    hint: AtomicU64,
+    /// Whether a hint would save too little.
+    needs_no_hint: AtomicBool,
 }
 
 impl Segment {
@@ -125,7 +162,28 @@ impl Segment {
             file,
             end: AtomicU64::new(end),
             allocated: AtomicU64::new(allocated),
+            hint: AtomicU64::new(0),
+            needs_no_hint: AtomicBool::new(false),
         }
+    }
+
+    /// Bytes of its hint; 0 where there is none.
+    pub(crate) fn hint(&self) -> u64 {
+        self.hint.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_hint(&self, bytes: u64) {
+        self.hint.store(bytes, Ordering::Release);
+    }
+
+    /// Whether it has no hint and could have one.
+    pub(crate) fn wants_hint(&self) -> bool {
+        self.hint() == 0 && !self.needs_no_hint.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a hint would save too little.
+    pub(crate) fn go_without_hint(&self) {
+        self.needs_no_hint.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn end(&self) -> u64 {

@@ -2,15 +2,16 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
+use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, fallocate, fstatfs};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fstatfs};
 use rustix::io::Errno;
 
-use super::mapped::Mapping;
-use super::{Appender, NewFile, Storage, Stored};
+use super::mapped::{Mapping, write_back};
+use super::{Access, Appender, NewFile, Storage, Stored};
 use crate::error::Error;
 use crate::log::segment;
 
@@ -207,8 +208,20 @@ impl Stored for File {
         None
     }
 
+    fn announce(&self, access: Access) {
+        if let Access::Range { offset, bytes } = access {
+            let bytes = NonZero::new(bytes as u64);
+            // Without it, the first read waits longer.
+            let _ = fadvise(self, offset, bytes, Advice::WillNeed);
+        }
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
+    }
+
+    fn write_back(&self) {
+        write_back(self);
     }
 
     fn truncate(&self, bytes: u64) -> io::Result<()> {

@@ -55,6 +55,8 @@ struct State {
     files: BTreeMap<String, Vec<u8>>,
     events: Vec<Event>,
     calls: u64,
+    /// Bytes that were read from files.
+    read_bytes: usize,
     /// Fails calls from the first number on, and before the second one.
     fault: Option<(Fault, u64, u64)>,
     /// Whether calls neither count nor fail for now.
@@ -127,6 +129,11 @@ impl Journal {
     /// Number of calls so far.
     pub(crate) fn calls(&self) -> u64 {
         self.with(|state| state.calls)
+    }
+
+    /// Bytes that were read so far.
+    pub(crate) fn read_bytes(&self) -> usize {
+        self.with(|state| state.read_bytes)
     }
 
     /// Number of events so far.
@@ -368,6 +375,7 @@ impl Stored for JournalFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.journal.with(|state| {
             state.call(false)?;
+            state.read_bytes += buffer.len();
             let range = offset as usize..offset as usize + buffer.len();
             let file = state.files.get(&self.name);
             let bytes = file.and_then(|file| file.get(range));

@@ -22,7 +22,7 @@ pub(crate) trait Storage: Debug + Send + Sync {
     /// is full, where the file system can promise that. It begins with `head`.
     fn create(&self, name: &str, bytes: u64, head: &[u8]) -> io::Result<NewFile>;
 
-    /// Opens a file for reading.
+    /// Opens a file for reading, in single places at first.
     fn open(&self, name: &str) -> io::Result<Arc<dyn Stored>>;
 
     /// Cuts off a file that is not open, from `bytes` on.
@@ -65,11 +65,27 @@ pub(crate) trait Stored: Debug + Send + Sync {
     /// not written yet.
     fn mapped(&self, offset: u64, bytes: usize) -> Option<&[u8]>;
 
+    /// Announces how the file is read from now on, which changes only the time that it takes.
+    fn announce(&self, _: Access) {}
+
     /// Returns when everything that was written before the call has reached the disk.
     fn sync(&self) -> io::Result<()>;
 
+    /// Starts to write what was written before the call to the disk, and does not wait for it, so that a sync that follows
+    /// takes less time. Guarantees nothing.
+    fn write_back(&self) {}
+
     /// Gives the room from `bytes` on back. Nothing was written there.
     fn truncate(&self, bytes: u64) -> io::Result<()>;
+}
+
+/// How a file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// From the beginning to the end.
+    Whole,
+    /// This range soon. What is not in memory is read in the background.
+    Range { offset: u64, bytes: usize },
 }
 
 /// Shows `look` a range of a file: where it lies, or a copy of it.

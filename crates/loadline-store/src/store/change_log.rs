@@ -27,6 +27,7 @@ pub struct ChangeLog {
     /// Before `inner`, so that the thread ends first.
     upkeep: Option<Upkeep>,
     inner: Arc<Inner>,
+    durability: Durability,
     /// The changes since the last commit, and how many they are.
     draft: Draft,
     pending: u64,
@@ -115,17 +116,19 @@ impl ChangeLog {
             mapped: options.mapped,
             ..Options::default()
         };
-        let (disk, databases, torn) = recover(storage, &options)?;
+        let (disk, databases, opened) = recover(storage, &options)?;
+        let durability = options.durability;
         let inner = Inner::new(options, Some(disk), vec![]);
         let mut log = Self {
             upkeep: None,
             inner: Arc::new(inner),
+            durability,
             draft: Draft::default(),
             pending: 0,
             committed: 0,
             elements: vec![],
             segment: 0,
-            torn,
+            torn: opened.torn,
             is_mapped: false,
         };
         log.draft.begin();
@@ -336,7 +339,16 @@ impl ChangeLog {
     /// The durability of a commit.
     #[must_use]
     pub fn durability(&self) -> Durability {
-        self.inner.options.durability
+        self.durability
+    }
+
+    /// Sets the durability of all later commits. A stronger one also starts a sync of what was committed before.
+    pub fn set_durability(&mut self, durability: Durability) {
+        self.durability = durability;
+        self.inner.wakeup.set_interval(durability.interval());
+        if durability != Durability::Process {
+            self.sync_later();
+        }
     }
 
     /// What was cut off when the log was opened, since it had not been written completely.

@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::keyspace::Keyspace;
 use crate::log::op::DATABASES;
 use crate::log::record::Draft;
+use crate::log::segment;
 use crate::log::{Appended, Log};
 use crate::record::Outside;
-use crate::storage::with_bytes;
 
 /// What the threads of a store share.
 #[derive(Debug)]
@@ -40,19 +40,21 @@ impl Disk {
         let Some(segment) = self.log.segment(outside.segment) else {
             unreachable!("a segment stays as long as an entry lies in it")
         };
-        let (offset, bytes) = (u64::from(outside.offset), outside.bytes as usize);
-        with_bytes(&*segment.file, offset, bytes, look)
-            .map_err(|error| self.log.read_failed(outside.segment, error))
+        let read = segment::read_value(&*segment.file, outside, look);
+        let read = read.map_err(|error| self.log.read_failed(outside.segment, error))?;
+        read.ok_or_else(|| self.log.value_damaged(outside))
     }
 }
 
 impl Inner {
     pub(crate) fn new(options: Options, disk: Option<Disk>, databases: Vec<Keyspace>) -> Self {
+        let wakeup = Wakeup::default();
+        wakeup.set_interval(options.durability.interval());
         Self {
             databases,
             options,
             disk,
-            wakeup: Wakeup::default(),
+            wakeup,
         }
     }
 
@@ -130,11 +132,9 @@ impl Inner {
     fn help(&self, disk: &Disk) {
         self.wakeup.wake(SyncMode::IfUseful);
         let is_enough = || self.wakeup.stops() || !disk.reclaim.is_behind(&disk.log);
-        if disk.reclaim.remove(&disk.log, &self.databases).is_ok() {
-            let load = Load::Busy;
-            // An error of the log stays in it, and the next write returns it.
-            let _ = disk.reclaim.sweep(&self.databases, disk, load, is_enough);
-        }
+        let load = Load::Busy;
+        // An error of the log stays in it, and the next write returns it.
+        let _ = disk.reclaim.sweep(&self.databases, disk, load, is_enough);
     }
 
     /// Lets the background thread work, or this one where there is none.
@@ -159,8 +159,13 @@ impl Inner {
     /// Both, with the load and the interruption that they differ in.
     pub(crate) fn work_under(&self, load: Load, sync: SyncMode, stops: impl Fn() -> bool) {
         let Some(disk) = &self.disk else { return };
+        // The owner of a log of changes has the databases, and sweeps them itself.
+        let sweeps = !self.databases.is_empty();
+        let is_lazy = disk.reclaim.is_lazy();
         let synced = match sync {
-            SyncMode::IfUseful if disk.reclaim.is_lazy() => Ok(()),
+            SyncMode::IfUseful if is_lazy => Ok(()),
+            // Full segments are written while others are reclaimed, and synced after that.
+            SyncMode::IfUseful if sweeps => Ok(()),
             SyncMode::IfUseful | SyncMode::Always => {
                 let synced = disk.log.sync(disk.log.position());
                 self.wakeup.synced();
@@ -169,9 +174,17 @@ impl Inner {
         };
         // What is not removed now is removed at the next opening.
         let removed = synced.and_then(|()| disk.reclaim.remove(&disk.log, &self.databases));
-        // The owner of a log of changes has the databases, and sweeps them itself.
-        if removed.is_ok() && !self.databases.is_empty() {
-            let _ = disk.reclaim.sweep(&self.databases, disk, load, stops);
+        if removed.is_ok() && sweeps {
+            let oldest = disk.log.oldest();
+            let swept = disk.reclaim.sweep(&self.databases, disk, load, &stops);
+            if load == Load::Busy && disk.reclaim.is_lazy() || stops() {
+                return;
+            }
+            let synced = swept.and_then(|()| disk.log.sync_full());
+            // Segments of a store that is overwritten go before an opening could use their hints.
+            if synced.is_ok() && (load == Load::Idle || disk.log.oldest() == oldest) {
+                disk.log.write_hints(self.options.value_in_log_bytes, stops);
+            }
         }
     }
 }

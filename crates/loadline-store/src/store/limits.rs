@@ -4,7 +4,7 @@ use super::inner::Inner;
 use super::options::{AtLimit, Durability, Options};
 use super::writer::append;
 use crate::error::Error;
-use crate::keyspace::{Evicted, Keyspace};
+use crate::keyspace::{Evicted, Keyspace, Victim};
 use crate::log::op::Kind;
 
 /// Ends of the keyspace that eviction passes before it gives up: after fewer, even the most used entry has gone.
@@ -17,13 +17,18 @@ pub(super) fn keyspace(options: &Options) -> Keyspace {
         Some(keys) => Keyspace::for_keys(keys),
         None => Keyspace::new(),
     };
-    keyspace.count_uses(options.has_limit());
+    keyspace.evict_by(options.victim());
     keyspace
 }
 
 impl Options {
     pub(super) fn has_limit(&self) -> bool {
         self.max_keys.is_some() || self.max_memory_bytes.is_some()
+    }
+
+    /// By what a store with a limit chooses what goes.
+    pub(super) fn victim(&self) -> Option<Victim> {
+        self.has_limit().then_some(Victim::LeastUsed)
     }
 
     /// Whether the keyspace would exceed its limits with `more_keys` more keys.

@@ -22,37 +22,55 @@ use std::time::Duration;
 pub use batch::Batch;
 pub use change_log::{ChangeLog, Edit, LogStats};
 use inner::{Disk, Inner};
-pub use operators::{Checked, Damage};
+pub use operators::{Checked, Damage, IgnoredHint};
 pub use options::{AtLimit, Durability, Options};
 use reclaim::{Load, Reclaim};
 pub use snapshot::StoreSnapshot;
 use upkeep::Upkeep;
 pub use writer::Writer;
-use writer::show;
+use writer::{show, show_locked};
 
 use crate::clock::now_ms;
 use crate::error::Error;
 use crate::keyspace::Keyspace;
 use crate::log::Log;
+use crate::log::hint::Hints;
 use crate::log::recovery::{self, Torn};
 use crate::storage::{Directory, Storage};
 
-/// Reads the log in `storage`: returns it, open for writing, with the databases that it makes and with what was cut off.
+/// What opening a log has found.
+#[derive(Debug, Default)]
+struct Opened {
+    torn: Option<Torn>,
+    /// Number of hints that were read in the place of their segments, and of those that were ignored.
+    hints: u64,
+    ignored_hints: u64,
+}
+
+/// Reads the log in `storage`: returns it, open for writing, with the databases that it makes and with what was found.
 fn recover(
     storage: Box<dyn Storage>,
     options: &Options,
-) -> Result<(Disk, Vec<Keyspace>, Option<Torn>), Error> {
-    let examined = recovery::examine(&*storage)?;
+) -> Result<(Disk, Vec<Keyspace>, Opened), Error> {
+    let hints = match options.value_in_log_bytes {
+        usize::MAX => Hints::Leave,
+        bytes => Hints::Use(bytes),
+    };
+    let examined = recovery::examine(&*storage, hints)?;
     let recovered = recovery::recover(&*storage, examined, false)?;
     let mut databases = Inner::empty_databases(options);
     replay::replay(&*storage, &recovered, options, &mut databases)?;
-    let torn = recovered.torn.clone();
+    let opened = Opened {
+        torn: recovered.torn.clone(),
+        hints: recovered.hints.iter().flatten().count() as u64,
+        ignored_hints: recovered.ignored_hints,
+    };
     let live = reclaim::live_bytes(&databases);
     let room = reclaim::segment_bytes(live, options.slack_bytes, options.segment_bytes);
     let log = Log::new(storage, recovered, room);
     let reclaim = Reclaim::new(options, log.oldest());
     reclaim.assess(&log, &databases, Load::Busy);
-    Ok((Disk { log, reclaim }, databases, torn))
+    Ok((Disk { log, reclaim }, databases, opened))
 }
 
 /// A store of bytes by key. Threads share it by reference (or in an `Arc`).
@@ -70,7 +88,7 @@ pub struct Store {
     /// Before `inner`, so that the thread ends first.
     upkeep: Option<Upkeep>,
     inner: Arc<Inner>,
-    torn: Option<Torn>,
+    opened: Opened,
     is_mapped: bool,
 }
 
@@ -92,10 +110,14 @@ pub struct Stats {
     pub memory_bytes: u64,
     /// Bytes that all entries would take in the log if they were written anew; 0 for a store in memory.
     pub live_bytes: u64,
-    /// Bytes of the log's files, room that is reserved included; 0 for a store in memory.
+    /// Bytes of the log's files, room that is reserved and hints included; 0 for a store in memory.
     pub disk_bytes: u64,
     /// Number of the log's files.
     pub segments: u64,
+    /// Number of files whose hint was read in their place when the store was opened.
+    pub hints: u64,
+    /// Number of hints that were ignored then, since they were incomplete, damaged, or outdated.
+    pub ignored_hints: u64,
     /// Bytes of records that have not reached the disk yet.
     pub unsynced_bytes: u64,
     /// Whether the log is written through mapped memory.
@@ -114,7 +136,7 @@ impl Store {
             // Without the thread, expired entries go when they are looked up.
             upkeep: Upkeep::start(&inner).ok(),
             inner,
-            torn: None,
+            opened: Opened::default(),
             is_mapped: false,
         }
     }
@@ -140,16 +162,16 @@ impl Store {
 
     /// Opens the store in `storage`, without a thread in the background: writers do its work.
     pub(crate) fn open_on(storage: Box<dyn Storage>, options: Options) -> Result<Self, Error> {
-        let (disk, mut databases, torn) = recover(storage, &options)?;
+        let (disk, mut databases, opened) = recover(storage, &options)?;
         // A server can have exchanged the numbers of databases.
-        databases[0].count_uses(options.has_limit());
+        databases[0].evict_by(options.victim());
         let inner = Inner::new(options, Some(disk), databases);
         // The options can allow less than those of the last time.
         inner.make_room(None)?;
         Ok(Self {
             upkeep: None,
             inner: Arc::new(inner),
-            torn,
+            opened,
             is_mapped: false,
         })
     }
@@ -157,7 +179,8 @@ impl Store {
     /// A copy of the value of `key`.
     ///
     /// # Errors
-    /// [`Error::NotAString`]; [`Error::Io`] where the value is in the log only and cannot be read.
+    /// [`Error::NotAString`]; [`Error::Io`] where the value is in the log only and cannot be read; [`Error::Damaged`] where its
+    /// checksum is wrong. That was verified when the store was opened, or is when the value is read for the first time.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.get_with(key, |value| value.map(<[u8]>::to_vec))
     }
@@ -173,8 +196,8 @@ impl Store {
         key: &[u8],
         look: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<R, Error> {
-        let mut locked = self.inner.keyspace().lock(key);
-        show(&self.inner, locked.look_up(key), look)
+        let locked = self.inner.keyspace().lock(key);
+        show_locked(&self.inner, locked, key, look)
     }
 
     /// Copies of the values of `keys`, as [`get_many_with`](Self::get_many_with) shows them.
@@ -375,7 +398,9 @@ impl Store {
             expirations: tally.expirations,
             memory_bytes: tally.memory_bytes,
             is_mapped: self.is_mapped,
-            torn: self.torn.clone(),
+            hints: self.opened.hints,
+            ignored_hints: self.opened.ignored_hints,
+            torn: self.opened.torn.clone(),
             ..Stats::default()
         };
         let Some(disk) = &self.inner.disk else {
@@ -397,10 +422,21 @@ impl Store {
     /// Those of [`sync`](Self::sync), and [`Error::Full`] where there is no room for a last record of 24 bytes; the
     /// data has reached the disk then.
     pub fn close(mut self) -> Result<(), Error> {
+        /// Hints that are written now at most. The thread in the background has written the older ones, unless the store was
+        /// opened just before.
+        const MOST_HINTS: u32 = 16;
         self.upkeep = None;
-        match &self.inner.disk {
-            Some(disk) => disk.log.finish(),
-            None => Ok(()),
-        }
+        let Some(disk) = &self.inner.disk else {
+            return Ok(());
+        };
+        disk.log.finish()?;
+        let mut left = MOST_HINTS;
+        disk.log
+            .write_hints(self.inner.options.value_in_log_bytes, || {
+                let stops = left == 0;
+                left = left.saturating_sub(1);
+                stops
+            });
+        Ok(())
     }
 }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use super::Store;
 use crate::clock::now_ms;
 use crate::error::Error;
+use crate::log::hint::Hints;
 use crate::log::recovery::{self, Examined, Torn};
-use crate::storage::Directory;
+use crate::storage::{Directory, Storage};
 
 /// What the files of a store hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,10 +20,24 @@ pub struct Checked {
     pub records: u64,
     /// Bytes of the files.
     pub bytes: u64,
+    /// Number of hints that agree with their files.
+    pub hints: u64,
+    /// Hints that opening the store ignores and removes. The store holds the same without them.
+    pub ignored_hints: Vec<IgnoredHint>,
     /// What opening the store cuts off, since it was being written when the process or the machine stopped.
     pub torn: Option<Torn>,
     /// What keeps the store from being opened.
     pub damage: Option<Damage>,
+}
+
+/// A hint that is not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IgnoredHint {
+    /// The file.
+    pub path: PathBuf,
+    /// Why it is not used.
+    pub reason: &'static str,
 }
 
 /// Data that had reached the disk and is wrong.
@@ -45,13 +60,15 @@ pub struct Damage {
 }
 
 impl Store {
-    /// Verifies every record of the store in the directory `dir`, and changes nothing.
+    /// Verifies every record of the store in the directory `dir`, also where opening it would read a hint, and compares the
+    /// hints with the files. Changes nothing.
     ///
     /// # Errors
-    /// [`Error::InUse`] where it is open, [`Error::Damaged`] for a missing file, [`Error::Version`], [`Error::Io`].
+    /// [`Error::InUse`] where it is open, [`Error::Damaged`] for a missing file, [`Error::Version`], [`Error::Io`], also for
+    /// a directory without log files.
     pub fn check(dir: impl AsRef<Path>) -> Result<Checked, Error> {
-        let directory = existing(dir.as_ref())?;
-        Ok(checked(&recovery::examine(&directory)?))
+        let (directory, examined) = existing(dir.as_ref())?;
+        Ok(checked(&examined, &directory))
     }
 
     /// Drops what [`check`](Self::check) finds damaged, and everything behind it, so that the store can be opened. Returns
@@ -60,9 +77,8 @@ impl Store {
     /// # Errors
     /// Those of [`check`](Self::check).
     pub fn repair(dir: impl AsRef<Path>) -> Result<Checked, Error> {
-        let directory = existing(dir.as_ref())?;
-        let examined = recovery::examine(&directory)?;
-        let checked = checked(&examined);
+        let (directory, examined) = existing(dir.as_ref())?;
+        let checked = checked(&examined, &directory);
         recovery::recover(&directory, examined, true)?;
         Ok(checked)
     }
@@ -85,18 +101,30 @@ impl Store {
     }
 }
 
-/// The directory of a store that exists.
-fn existing(dir: &Path) -> Result<Directory, Error> {
+/// The directory of a store that exists, and what its files hold.
+fn existing(dir: &Path) -> Result<(Directory, Examined), Error> {
+    let missing = |text| Error::io(dir, io::Error::new(io::ErrorKind::NotFound, text));
     let holds_store = Directory::holds_store(dir).map_err(|error| Error::io(dir, error))?;
     if !holds_store {
-        let missing = io::Error::new(io::ErrorKind::NotFound, "there is no store here");
-        return Err(Error::io(dir, missing));
+        return Err(missing("there is no store here"));
     }
-    Directory::open(dir, true)
+    let directory = Directory::open(dir, true)?;
+    let examined = recovery::examine(&directory, Hints::Compare)?;
+    if examined.totals().0 == 0 {
+        return Err(missing(
+            "there is no store here: LOCK was left by one, but there are no log files",
+        ));
+    }
+    Ok((directory, examined))
 }
 
-fn checked(examined: &Examined) -> Checked {
+fn checked(examined: &Examined, directory: &Directory) -> Checked {
     let (files, records, bytes) = examined.totals();
+    let (hints, ignored) = examined.hints();
+    let ignored_hints = ignored.into_iter().map(|(name, ignored)| IgnoredHint {
+        path: directory.path(&name),
+        reason: ignored.reason(),
+    });
     let broken = examined.broken.as_ref();
     let damage = broken.filter(|broken| broken.is_damage);
     let damage = damage.map(|broken| Damage {
@@ -112,6 +140,8 @@ fn checked(examined: &Examined) -> Checked {
         files,
         records,
         bytes,
+        hints,
+        ignored_hints: ignored_hints.collect(),
         torn: torn.map(recovery::Broken::torn),
         damage,
     }

@@ -18,6 +18,16 @@ pub enum Durability {
     Always,
 }
 
+impl Durability {
+    /// The interval of [`Interval`](Self::Interval).
+    pub(crate) fn interval(self) -> Option<Duration> {
+        match self {
+            Self::Interval(interval) => Some(interval),
+            Self::Process | Self::Always => None,
+        }
+    }
+}
+
 /// How a store is opened.
 #[derive(Debug, Clone)]
 #[non_exhaustive]

@@ -10,6 +10,7 @@
 //! The thread in the background of a store does the work; writers help where it falls behind. The owner of a
 //! [`ChangeLog`](super::ChangeLog) does it itself, in proportion to what it writes.
 
+use std::ops::Range;
 use std::sync::PoisonError;
 
 use super::collections;
@@ -22,14 +23,22 @@ use crate::log::op::{Kind, Op};
 use crate::log::{Log, record};
 use crate::slot::Slot;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard, wait};
 use crate::value::View;
 
 /// Bytes from which on copies are written as a record. While one is written, other writers wait.
 const COPY_BYTES: usize = 8 << 10;
 
-/// The part of the segments that one sweep reclaims.
+/// The part of the segments that one sweep reclaims. With a smaller one, the walk over the table takes more time than the
+/// shorter waits of writers save.
 const PART: u32 = 8;
+
+/// Steps in which the thread in the background and writers that help sweep a database. They lock what they share once per
+/// step.
+const SHARED_STEPS: usize = 256;
+
+/// The owner of a log of changes sweeps one shard per step, since it answers no one in the meantime.
+const OWN_STEPS: usize = usize::MAX;
 
 /// Bytes of files for each live byte from which on a sweep reclaims all segments. It copies all that is alive, which is
 /// little then, and what was overwritten in the meantime never has to reach the disk.
@@ -52,6 +61,8 @@ pub(crate) struct Reclaim {
     /// ever synced.
     is_lazy: AtomicBool,
     progress: Mutex<Progress>,
+    /// Notifies of the end of the work on a shard.
+    shard_ended: Condvar,
     largest_segment_bytes: u64,
     slack_bytes: u64,
     burst_bytes: u64,
@@ -71,10 +82,30 @@ struct Progress {
     /// Nothing alive lies in segments before this one.
     reclaimed: u32,
     sweep: Option<Sweep>,
-    /// Segments before this one can be removed, when the log has reached the disk up to this position.
-    removable: Option<(u32, u64)>,
-    /// Memory for the entries of a shard, and for those that are copied with their ends in the record.
+    /// Threads that are working on shards of the sweep, and those that wait for their end.
+    in_work: usize,
+    waiting: usize,
+    /// Segments that can be removed, if there are some.
+    removable: Option<Removable>,
+    /// Memory of the threads that work on a shard.
+    spare: Vec<Copier>,
+}
+
+/// Segments without anything alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Removable {
+    /// They are those before this one.
+    oldest: u32,
+    /// They can be removed when the log has reached the disk up to this position, which lies in this segment.
+    position: u64,
+    segment: u32,
+}
+
+/// What copies the entries of a shard.
+#[derive(Debug, Default)]
+struct Copier {
     entries: Vec<Found>,
+    /// Those that are copied, with their ends in the record.
     copies: Vec<(Found, usize)>,
 }
 
@@ -88,10 +119,18 @@ struct Sweep {
     shard: usize,
 }
 
+/// Shards to sweep.
+#[derive(Debug, Clone)]
+struct Task {
+    database: usize,
+    shards: Range<usize>,
+    until: u32,
+}
+
 /// What a step has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// It has swept a shard.
+    /// It has swept shards.
     Shard,
     /// It has come to the end of a sweep.
     Done,
@@ -112,10 +151,12 @@ impl Reclaim {
             progress: Mutex::new(Progress {
                 reclaimed: oldest,
                 sweep: None,
+                in_work: 0,
+                waiting: 0,
                 removable: None,
-                entries: vec![],
-                copies: vec![],
+                spare: vec![],
             }),
+            shard_ended: Condvar::new(),
             largest_segment_bytes: options.segment_bytes,
             slack_bytes: options.slack_bytes,
             burst_bytes: options.burst_bytes,
@@ -143,12 +184,13 @@ impl Reclaim {
             Load::Busy => in_burst,
             Load::Idle => at_rest,
         };
-        self.is_active.store(allocated > allowed, Ordering::Relaxed);
-        self.is_whole
-            .store(allocated > WHOLE * live, Ordering::Relaxed);
+        // What is about to be removed has been reclaimed already.
+        let left = allocated - log.bytes_before(self.progress().reclaimed).min(allocated);
+        self.is_active.store(left > allowed, Ordering::Relaxed);
+        self.is_whole.store(left > WHOLE * live, Ordering::Relaxed);
         let is_lazy = in_burst > WHOLE * live;
         self.is_lazy.store(is_lazy, Ordering::Relaxed);
-        // A sweep reclaims an eighth of the segments, so it has to end before many bytes were written. One that reclaims
+        // A sweep reclaims a part of the segments, so it has to end before many bytes were written. One that reclaims
         // all of them can take longer, and first adds what is alive.
         let mut sweep_bytes = live / 16 + (self.slack_bytes / 16).max(256 << 10);
         let mut copied_bytes = 0;
@@ -184,7 +226,7 @@ impl Reclaim {
         let mut is_done = false;
         while owed >= each && !is_done {
             owed -= each;
-            match self.step(databases, disk) {
+            match self.step(databases, disk, OWN_STEPS) {
                 Ok(Step::Shard) => {}
                 Ok(Step::Done) => is_done = true,
                 // An error of the log stays in it, and the next write returns it. When there is no
@@ -219,14 +261,14 @@ impl Reclaim {
         load: Load,
         stops: impl Fn() -> bool,
     ) -> Result<(), Error> {
-        let newest = disk.log.newest();
-        self.assess(&disk.log, databases, load);
+        let log = &disk.log;
+        let newest = log.newest();
+        self.assess(log, databases, load);
         while self.is_active() && !stops() {
-            match self.step(databases, disk)? {
-                Step::Shard => {}
+            match self.step(databases, disk, SHARED_STEPS)? {
+                Step::Shard => self.write_back(log, databases)?,
                 Step::Done => {
-                    self.remove(&disk.log, databases)?;
-                    self.assess(&disk.log, databases, load);
+                    self.assess(log, databases, load);
                     if self.progress().reclaimed >= newest {
                         break;
                     }
@@ -234,7 +276,23 @@ impl Reclaim {
                 Step::Nothing => break,
             }
         }
-        Ok(())
+        match stops() {
+            true => Ok(()),
+            false => self.remove(log, databases),
+        }
+    }
+
+    /// Writes segments that became full back while the sweep goes on. What was reclaimed before is removed once the copies
+    /// lie in full segments: most of them have reached the disk then, and the sync does not take long.
+    fn write_back(&self, log: &Log, databases: &[Keyspace]) -> Result<(), Error> {
+        if self.is_lazy() || !log.write_back() {
+            return Ok(());
+        }
+        let removable = self.progress().removable;
+        match removable.is_some_and(|removable| removable.segment < log.newest()) {
+            true => self.remove(log, databases),
+            false => Ok(()),
+        }
     }
 
     /// Removes the segments that were reclaimed, when the copies of what was alive in them have reached the disk.
@@ -247,7 +305,10 @@ impl Reclaim {
             return Ok(());
         }
         let removable = self.progress().removable;
-        if let Some((oldest, position)) = removable {
+        if let Some(Removable {
+            oldest, position, ..
+        }) = removable
+        {
             log.retire_before(oldest, position)?;
             let mut progress = self.progress();
             if progress.removable == removable {
@@ -264,7 +325,7 @@ impl Reclaim {
     pub(crate) fn compact(&self, inner: &Inner, disk: &Disk) -> Result<(), Error> {
         let end = disk.log.roll()?;
         while self.progress().reclaimed < end {
-            let step = self.progress().step(&inner.databases, disk, false)?;
+            let step = self.step_of(&inner.databases, disk, SHARED_STEPS, PART)?;
             match step {
                 Step::Shard => {}
                 Step::Done => self.remove(&disk.log, &inner.databases)?,
@@ -282,13 +343,67 @@ impl Reclaim {
 
     /// A step of a sweep. While a snapshot keeps the segments of the last one, there is nothing to do: entries would be
     /// copied again and again.
-    fn step(&self, databases: &[Keyspace], disk: &Disk) -> Result<Step, Error> {
-        let mut progress = self.progress();
+    fn step(&self, databases: &[Keyspace], disk: &Disk, steps: usize) -> Result<Step, Error> {
+        let progress = self.progress();
         if progress.removable.is_some() && databases.iter().any(Keyspace::has_snapshots) {
             return Ok(Step::Nothing);
         }
+        drop(progress);
         let is_whole = self.is_whole.load(Ordering::Relaxed);
-        progress.step(databases, disk, is_whole)
+        self.step_of(databases, disk, steps, if is_whole { 1 } else { PART })
+    }
+
+    /// Sweeps the shards of the next one of `steps` for a database, while other threads sweep others. A sweep that begins
+    /// reclaims a `part` of the segments.
+    fn step_of(
+        &self,
+        databases: &[Keyspace],
+        disk: &Disk,
+        steps: usize,
+        part: u32,
+    ) -> Result<Step, Error> {
+        let mut progress = self.progress();
+        let task = loop {
+            let sweep = progress
+                .sweep
+                .or_else(|| progress.next_sweep(&disk.log, part));
+            let Some(sweep) = sweep else {
+                return Ok(Step::Nothing);
+            };
+            progress.sweep = Some(sweep);
+            if let Some(task) = progress.next_task(databases, steps) {
+                break task;
+            }
+            if progress.in_work == 0 {
+                progress.end_sweep(&disk.log, sweep.until)?;
+                return Ok(Step::Done);
+            }
+            // The last ones are about to end.
+            progress.waiting += 1;
+            progress = wait(&self.shard_ended, &self.progress, progress, None);
+            progress.waiting -= 1;
+        };
+        progress.in_work += 1;
+        let mut copier = progress.spare.pop().unwrap_or_default();
+        drop(progress);
+        let keyspace = &databases[task.database];
+        let mut locked = task.shards.filter_map(|shard| keyspace.lock_shard(shard));
+        let copied =
+            locked.try_for_each(|shard| copier.copy(shard, task.database as u8, task.until, disk));
+        let mut progress = self.progress();
+        progress.in_work -= 1;
+        progress.spare.push(copier);
+        if copied.is_err()
+            && let Some(sweep) = &mut progress.sweep
+        {
+            // Entries of the shard are left, so the sweep has to pass it again.
+            (sweep.database, sweep.shard) = (0, 0);
+        }
+        if progress.waiting > 0 {
+            self.shard_ended.notify_all();
+        }
+        drop(progress);
+        copied.map(|()| Step::Shard)
     }
 }
 
@@ -304,52 +419,47 @@ pub(crate) fn segment_bytes(live: u64, slack: u64, largest: u64) -> u64 {
 }
 
 impl Progress {
-    /// Sweeps the next shard. A sweep that begins reclaims all segments if it `is_whole`.
-    fn step(&mut self, databases: &[Keyspace], disk: &Disk, is_whole: bool) -> Result<Step, Error> {
-        let sweep = self.sweep.or_else(|| self.next_sweep(&disk.log, is_whole));
-        let Some(sweep) = sweep else {
-            return Ok(Step::Nothing);
-        };
-        self.sweep = Some(sweep);
-        let Sweep {
-            until,
-            database,
-            shard,
-        } = sweep;
-        if let Some(keyspace) = databases.get(database) {
-            if let Some(locked) = keyspace.lock_shard(shard) {
-                self.copy_shard(locked, database as u8, until, disk)?;
+    /// Takes the shards of the next one of `steps`; `None` at the end of the sweep.
+    fn next_task(&mut self, databases: &[Keyspace], steps: usize) -> Option<Task> {
+        let sweep = self.sweep.as_mut()?;
+        while let Some(keyspace) = databases.get(sweep.database) {
+            let begin = sweep.shard;
+            let count = keyspace.shard_count();
+            let end = count.min(begin + count.div_ceil(steps));
+            if begin < end {
+                sweep.shard = end;
+                return Some(Task {
+                    database: sweep.database,
+                    shards: begin..end,
+                    until: sweep.until,
+                });
             }
-            let is_last = shard + 1 >= keyspace.shard_count();
-            self.sweep = Some(match is_last {
-                true => Sweep {
-                    database: database + 1,
-                    shard: 0,
-                    ..sweep
-                },
-                false => Sweep {
-                    shard: shard + 1,
-                    ..sweep
-                },
-            });
-            return Ok(Step::Shard);
+            (sweep.database, sweep.shard) = (sweep.database + 1, 0);
         }
+        None
+    }
+
+    /// Says in the log that everything alive lies in the segments from `until` on.
+    fn end_sweep(&mut self, log: &Log, until: u32) -> Result<(), Error> {
         let appended = with_draft(|draft| {
             let kind = Kind::Oldest { segment: until };
             Op { database: 0, kind }.encode(draft.begin());
             draft.finish();
-            disk.log.append(draft)
+            log.append(draft)
         })?;
         self.sweep = None;
         self.reclaimed = until;
-        self.removable = Some((until, appended.end));
-        Ok(Step::Done)
+        self.removable = Some(Removable {
+            oldest: until,
+            position: appended.end,
+            segment: appended.segment,
+        });
+        Ok(())
     }
 
     /// The next sweep, if there are segments besides the one that is written.
-    fn next_sweep(&self, log: &Log, is_whole: bool) -> Option<Sweep> {
+    fn next_sweep(&self, log: &Log, part: u32) -> Option<Sweep> {
         let sealed = log.newest().saturating_sub(self.reclaimed);
-        let part = if is_whole { 1 } else { PART };
         let until = self.reclaimed + (sealed / part).max(1);
         (sealed > 0).then_some(Sweep {
             until,
@@ -357,9 +467,11 @@ impl Progress {
             shard: 0,
         })
     }
+}
 
+impl Copier {
     /// Writes the entries of a shard that lie in segments before `until`.
-    fn copy_shard(
+    fn copy(
         &mut self,
         mut shard: LockedShard<'_>,
         database: u8,
@@ -415,8 +527,84 @@ fn encode(disk: &Disk, database: u8, slot: Slot<'_>, body: &mut Vec<u8>) -> Resu
     let encode =
         |value: View<'_>, body| collections::encode(database, key, value, expires_at, body);
     match slot.record.outside() {
-        Some(outside) => disk.read_outside(outside, |value| encode(View::String(value), body))?,
+        Some(outside) => {
+            let read = disk.read_outside(outside, |value| encode(View::String(value), body));
+            // The segment could never be reclaimed, and the log would grow without an end.
+            read.map_err(|error| match error {
+                Error::Damaged { .. } => disk.log.fail(&error.to_string()),
+                _ => error,
+            })?;
+        }
         None => encode(slot.view(), body),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::journal::Journal;
+    use crate::store::Store;
+
+    const KEYS: u32 = 2_000;
+
+    /// A store with several segments, which is reclaimed by those who ask for it.
+    fn open(journal: &Journal) -> Store {
+        let options = Options::new().segment_bytes(64 << 10).max_keys(10_000);
+        Store::open_on(Box::new(journal.clone()), options).unwrap()
+    }
+
+    fn fill(store: &Store) {
+        for number in 0..KEYS {
+            let written = store.put(&number.to_le_bytes(), &[number as u8; 100]);
+            written.unwrap();
+        }
+    }
+
+    #[test]
+    fn a_sweep_ends_after_the_last_of_its_threads() {
+        let journal = Journal::default();
+        let store = open(&journal);
+        fill(&store);
+        let disk = store.inner.disk.as_ref().unwrap();
+        let before = disk.reclaim.progress().reclaimed;
+        std::thread::scope(|scope| {
+            let held = store.inner.keyspace().lock_shard(0).unwrap();
+            for _ in 0..2 {
+                scope.spawn(|| store.compact().unwrap());
+            }
+            // One of them waits for this shard, and the other one sweeps the rest.
+            loop {
+                let progress = disk.reclaim.progress();
+                assert_eq!(progress.reclaimed, before, "entries of a shard are left");
+                if progress.waiting == 1 {
+                    break;
+                }
+                drop(progress);
+                std::thread::yield_now();
+            }
+            drop(held);
+        });
+        assert!(disk.reclaim.progress().reclaimed > before);
+        drop(store);
+        let store = open(&journal);
+        for number in 0..KEYS {
+            let value = store.get(&number.to_le_bytes()).unwrap();
+            assert_eq!(value, Some(vec![number as u8; 100]), "{number}");
+        }
+    }
+
+    #[test]
+    fn full_segments_are_synced_without_the_one_that_is_written() {
+        let journal = Journal::default();
+        let store = open(&journal);
+        fill(&store);
+        let log = &store.inner.disk.as_ref().unwrap().log;
+        let begin = log.segment(log.newest()).unwrap().head.position;
+        assert!(log.newest() > 2 && log.synced() < begin && begin < log.position());
+        log.sync_full().unwrap();
+        assert_eq!(log.synced(), begin);
+        log.sync(log.position()).unwrap();
+        assert_eq!(log.synced(), log.position());
+    }
 }

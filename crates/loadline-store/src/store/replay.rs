@@ -10,12 +10,13 @@ use crate::clock::now_ms;
 use crate::error::Error;
 use crate::keyspace::{Keyspace, LockedKey, NewString, Purpose};
 use crate::log::Appended;
+use crate::log::hint::{Hint, Sealed};
 use crate::log::op::{Kind, Op, Ops};
 use crate::log::record::{HEADER_BYTES, bodies};
 use crate::log::recovery::Recovered;
-use crate::log::segment::{self, HEAD_BYTES, Segment};
+use crate::log::segment::{self, HEAD_BYTES, Head, Segment};
 use crate::record::Outside;
-use crate::storage::{Storage, with_bytes};
+use crate::storage::{Access, Storage, Stored, with_bytes};
 use crate::sync;
 use crate::value::Entry;
 
@@ -80,6 +81,37 @@ struct Waiting<'f> {
     end: usize,
 }
 
+/// Why a log cannot be replayed.
+#[derive(Debug)]
+enum Stop {
+    Io(io::Error),
+    /// A value has another checksum than its hint says.
+    Damaged(Outside),
+}
+
+impl Stop {
+    fn error(self, storage: &dyn Storage, segment: &Segment) -> Error {
+        let path = |id| storage.path(&segment::name(id));
+        match self {
+            Self::Io(error) => Error::io(&path(segment.head.id), error),
+            Self::Damaged(outside) => segment::damaged_value(path(outside.segment), outside),
+        }
+    }
+}
+
+/// A record of a segment.
+fn place(segment: &Segment, offset: usize, body_bytes: usize) -> Appended {
+    Appended {
+        segment: segment.head.id,
+        // A segment is no longer than an offset can say.
+        offset: offset as u32,
+        end: 0,
+        bytes: (HEADER_BYTES + body_bytes) as u64,
+        body_bytes,
+        is_first: false,
+    }
+}
+
 /// Some of the shards of every database.
 struct Part<'d> {
     databases: &'d [Keyspace],
@@ -100,59 +132,95 @@ impl Part<'_> {
                 database.reserve_part(self.part, self.parts, puts as usize);
             }
         }
-        for segment in &self.recovered.segments {
-            let read = with_bytes(&*segment.file, 0, segment.end() as usize, |file| {
-                self.replay_segment(segment, file)
-            });
-            let path = || storage.path(&segment::name(segment.head.id));
-            let read = read.and_then(|performed| performed);
-            read.map_err(|error| Error::io(&path(), error))?;
+        let recovered = self.recovered;
+        for (index, segment) in recovered.segments.iter().enumerate() {
+            let read = match &recovered.hints[index] {
+                Some(hint) => {
+                    let next = recovered.segments.get(index + 1);
+                    self.replay_hint(segment, next.map(|next| &next.head), &**hint)
+                }
+                None => {
+                    segment.file.announce(Access::Whole);
+                    with_bytes(&*segment.file, 0, segment.end() as usize, |file| {
+                        self.replay_segment(segment, file)
+                    })
+                    .map_err(Stop::Io)
+                    .flatten()
+                }
+            };
+            read.map_err(|stop| stop.error(storage, segment))?;
         }
         Ok(self.numbers)
     }
 
-    fn replay_segment(&mut self, segment: &Segment, file: &[u8]) -> io::Result<()> {
+    fn replay_segment(&mut self, segment: &Segment, file: &[u8]) -> Result<(), Stop> {
         let mut waiting = Vec::with_capacity(MOST_WAITING);
         for (offset, body) in bodies(&file[HEAD_BYTES..]) {
-            let place = Appended {
-                segment: segment.head.id,
-                offset: (HEAD_BYTES + offset) as u32,
-                end: 0,
-                bytes: (HEADER_BYTES + body.len()) as u64,
-                body_bytes: body.len(),
-                is_first: false,
-            };
-            for (end, op) in Ops::new(body) {
-                let number = usize::from(op.database);
-                let keyspace = &self.databases[self.numbers[number]];
-                let Some(key) = op.key() else {
-                    self.perform_all(&mut waiting)?;
-                    match op.kind {
-                        Kind::Clear => keyspace.clear_part(self.part, self.parts),
-                        Kind::Exchange { other } => self.numbers.swap(number, usize::from(other)),
-                        _ => {}
-                    }
-                    continue;
-                };
-                let hash = keyspace.hash(key);
-                if keyspace.shard_index(hash) % self.parts == self.part {
-                    waiting.push(Waiting {
-                        hash,
-                        op,
-                        place,
-                        end,
-                    });
-                    if waiting.len() == MOST_WAITING {
-                        self.perform_all(&mut waiting)?;
-                    }
-                }
-            }
+            let place = place(segment, HEAD_BYTES + offset, body.len());
+            self.replay_record(place, &mut Ops::new(body), &mut waiting)?;
         }
         self.perform_all(&mut waiting)
     }
 
+    /// The same with the hint of the segment.
+    fn replay_hint(
+        &mut self,
+        segment: &Segment,
+        next: Option<&Head>,
+        hint: &dyn Stored,
+    ) -> Result<(), Stop> {
+        let changed = || Stop::Io(io::ErrorKind::InvalidData.into());
+        let sealed = next.and_then(|next| Sealed::new(segment.head, next));
+        let sealed = sealed.ok_or_else(changed)?;
+        let bytes = hint.len().map_err(Stop::Io)? as usize;
+        let read = with_bytes(hint, 0, bytes, |file| {
+            let hint = Hint::read(file, &sealed).map_err(|_| changed())?;
+            let mut waiting = Vec::with_capacity(MOST_WAITING);
+            hint.records(|record, ops| {
+                let place = place(segment, record.offset, record.body_bytes);
+                self.replay_record(place, ops, &mut waiting)
+            })?;
+            self.perform_all(&mut waiting)
+        });
+        read.map_err(Stop::Io).flatten()
+    }
+
+    fn replay_record<'f>(
+        &mut self,
+        place: Appended,
+        ops: &mut Ops<'f>,
+        waiting: &mut Vec<Waiting<'f>>,
+    ) -> Result<(), Stop> {
+        for (end, op) in ops {
+            let number = usize::from(op.database);
+            let keyspace = &self.databases[self.numbers[number]];
+            let Some(key) = op.key() else {
+                self.perform_all(waiting)?;
+                match op.kind {
+                    Kind::Clear => keyspace.clear_part(self.part, self.parts),
+                    Kind::Exchange { other } => self.numbers.swap(number, usize::from(other)),
+                    _ => {}
+                }
+                continue;
+            };
+            let hash = keyspace.hash(key);
+            if keyspace.shard_index(hash) % self.parts == self.part {
+                waiting.push(Waiting {
+                    hash,
+                    op,
+                    place,
+                    end,
+                });
+                if waiting.len() == MOST_WAITING {
+                    self.perform_all(waiting)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Performs the operations that wait, those of one key in their order.
-    fn perform_all(&self, waiting: &mut Vec<Waiting<'_>>) -> io::Result<()> {
+    fn perform_all(&self, waiting: &mut Vec<Waiting<'_>>) -> Result<(), Stop> {
         let keyspace = |waiting: &Waiting<'_>| {
             let number = usize::from(waiting.op.database);
             &self.databases[self.numbers[number]]
@@ -179,7 +247,7 @@ impl Part<'_> {
         locked: &mut LockedKey<'_>,
         key: &[u8],
         waiting: &Waiting<'_>,
-    ) -> io::Result<()> {
+    ) -> Result<(), Stop> {
         let Waiting { op, place, end, .. } = waiting;
         match op.kind {
             Kind::Put {
@@ -187,6 +255,18 @@ impl Part<'_> {
             } => {
                 let new = new_string(self.options, value, Some(place), *end);
                 locked.put(key, new, expires_at);
+            }
+            Kind::PutLeftOut {
+                bytes,
+                crc,
+                expires_at,
+                ..
+            } => {
+                let outside = Outside {
+                    unverified: Some(crc),
+                    ..place.outside(*end, bytes)
+                };
+                locked.put(key, NewString::Outside(outside), expires_at);
             }
             Kind::Delete { .. } => locked.remove(key),
             Kind::Expire { expires_at, .. } => locked.set_expiry(key, expires_at),
@@ -222,12 +302,13 @@ impl Part<'_> {
         outside: Outside,
         offset: usize,
         bytes: &[u8],
-    ) -> io::Result<()> {
+    ) -> Result<(), Stop> {
         let mut segments = self.recovered.segments.iter();
         let segment = segments.find(|segment| segment.head.id == outside.segment);
-        let segment = segment.ok_or(io::ErrorKind::NotFound)?;
-        let (begin, length) = (u64::from(outside.offset), outside.bytes as usize);
-        let mut string = with_bytes(&*segment.file, begin, length, <[u8]>::to_vec)?;
+        let segment = segment.ok_or_else(|| Stop::Io(io::ErrorKind::NotFound.into()))?;
+        let string = segment::read_value(&*segment.file, outside, <[u8]>::to_vec);
+        let string = string.map_err(Stop::Io)?;
+        let mut string = string.ok_or(Stop::Damaged(outside))?;
         collections::patch(&mut string, offset, bytes);
         let expires_at = locked.find_any(key).and_then(|slot| slot.expires_at());
         locked.put(key, NewString::Logged(&string, outside.segment), expires_at);

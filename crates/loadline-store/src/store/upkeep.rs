@@ -1,18 +1,20 @@
 //! The thread that works in the background of a store.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::inner::{Inner, SyncMode};
-use super::options::Durability;
 use crate::clock::now_ms;
-use crate::keyspace::HugePages;
+use crate::keyspace::{FullPages, HugePages};
 
 /// How often expired entries are looked for.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
+
+/// How often the memory of a store without a log is looked at while it is written. That takes some 50 microseconds.
+const LOOK_EVERY_MS: u64 = 100;
 
 /// Entries that are looked at in one sweep.
 const SWEEP_ENTRIES: usize = 20_000;
@@ -30,6 +32,10 @@ pub(crate) struct Wakeup {
     changed: Condvar,
     /// Whether an entry with an expiry was put.
     has_expiries: AtomicBool,
+    /// Whether a store in memory was written since the thread looked at its memory.
+    has_grown: AtomicBool,
+    /// Number of huge pages to which the thread has moved memory.
+    pub(crate) huge_pages: AtomicUsize,
     on_sync: OnceLock<Notify>,
 }
 
@@ -48,6 +54,8 @@ struct State {
     is_wanted: bool,
     /// What is wanted.
     sync: SyncMode,
+    /// The interval of syncs that the durability asks for.
+    interval: Option<Duration>,
     stops: bool,
 }
 
@@ -61,6 +69,20 @@ impl Wakeup {
         }
         self.changed.notify_one();
         state.is_running
+    }
+
+    /// Sets the interval that the durability asks for, and lets the thread sync where there is one.
+    pub(crate) fn set_interval(&self, interval: Option<Duration>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.interval = interval;
+        state.is_wanted |= state.is_running && interval.is_some();
+        self.changed.notify_one();
+    }
+
+    /// The interval that the durability asks for.
+    fn interval(&self) -> Option<Duration> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.interval
     }
 
     /// Whether the thread is to end.
@@ -80,6 +102,15 @@ impl Wakeup {
     pub(crate) fn has_expiries(&self) {
         if !self.has_expiries.load(Ordering::Relaxed) {
             self.has_expiries.store(true, Ordering::Relaxed);
+            self.wake(SyncMode::IfUseful);
+        }
+    }
+
+    /// Notes that a store in memory can have grown. The thread looks at its memory a moment later.
+    #[inline]
+    pub(crate) fn has_grown(&self) {
+        if !self.has_grown.load(Ordering::Relaxed) {
+            self.has_grown.store(true, Ordering::Relaxed);
             self.wake(SyncMode::IfUseful);
         }
     }
@@ -167,21 +198,22 @@ impl Drop for Upkeep {
 }
 
 fn run(inner: &Inner) {
-    let interval = match inner.options.durability {
-        // What was written just after a sync is synced before it is older than the interval.
-        Durability::Interval(interval) => Some(interval / 2),
-        Durability::Process | Durability::Always => None,
-    };
     let wakeup = &inner.wakeup;
     let mut synced_at = now_ms();
     // When it was woken last, until it has rested.
     let mut woken_at = None;
     let mut huge = HugePages::default();
+    // When the memory of a store without a log was looked at last.
+    let mut looked_at = 0;
     loop {
+        // What was written just after a sync is synced before it is older than the interval.
+        let interval = wakeup.interval().map(|interval| interval / 2);
         let sweeps = wakeup.has_expiries.load(Ordering::Relaxed);
         let sweep = sweeps.then_some(SWEEP_EVERY);
         let rest = woken_at.map(|_| Duration::from_millis(REST_AFTER_MS));
-        let timeout = [interval, sweep, rest].into_iter().flatten().min();
+        let look = wakeup.has_grown.load(Ordering::Relaxed);
+        let look = look.then_some(Duration::from_millis(LOOK_EVERY_MS));
+        let timeout = [interval, sweep, rest, look].into_iter().flatten().min();
         let Some(wanted) = wakeup.wait(timeout) else {
             return;
         };
@@ -203,10 +235,17 @@ fn run(inner: &Inner) {
         } else if interval.is_some() {
             inner.work(SyncMode::Always);
         }
-        if let Some(disk) = &inner.disk {
-            let full = huge.follow(&inner.databases, disk.log.position());
-            full.move_to_huge_pages(|| wakeup.stops());
-        }
+        let full = match &inner.disk {
+            Some(disk) => huge.follow(&inner.databases, disk.log.position()),
+            None if now.abs_diff(looked_at) < LOOK_EVERY_MS => FullPages::default(),
+            None if !wakeup.has_grown.swap(false, Ordering::Relaxed) => FullPages::default(),
+            None => {
+                looked_at = now;
+                huge.follow_memory(&inner.databases)
+            }
+        };
+        let moved = full.move_to_huge_pages(|| wakeup.stops());
+        wakeup.huge_pages.fetch_add(moved, Ordering::Relaxed);
         if sweeps {
             for database in &inner.databases {
                 database.expire_some(now_ms(), SWEEP_ENTRIES);

@@ -134,8 +134,9 @@ impl<'s> Writer<'s> {
             }
         }
         drop(locked);
-        if let Some((disk, appended)) = appended {
-            self.inner.settle(disk, appended, self.durability)?;
+        match appended {
+            Some((disk, appended)) => self.inner.settle(disk, appended, self.durability)?,
+            None => self.inner.wakeup.has_grown(),
         }
         self.inner.make_room(None)
     }
@@ -177,7 +178,10 @@ impl<'s> Writer<'s> {
     ) -> Result<(), Error> {
         let Some(disk) = &self.inner.disk else {
             match value {
-                Some(value) => locked.put(key, NewString::Held(value), expires_at),
+                Some(value) => {
+                    locked.put(key, NewString::Held(value), expires_at);
+                    self.inner.wakeup.has_grown();
+                }
                 None => locked.remove(key),
             }
             return Ok(());
@@ -219,6 +223,32 @@ pub(super) fn show<R>(
     if let Some(outside) = slot.record.outside() {
         return inner.read_outside(outside, |value| look(Some(value)));
     }
+    show_held(slot, look)
+}
+
+/// As [`show`], of the key that is locked. The checksum of a value that is in the log only is verified once.
+#[inline]
+pub(super) fn show_locked<R>(
+    inner: &Inner,
+    mut locked: LockedKey<'_>,
+    key: &[u8],
+    look: impl FnOnce(Option<&[u8]>) -> R,
+) -> Result<R, Error> {
+    let Some(slot) = locked.look_up(key) else {
+        return Ok(look(None));
+    };
+    let Some(outside) = slot.record.outside() else {
+        return show_held(slot, look);
+    };
+    let shown = inner.read_outside(outside, |value| look(Some(value)))?;
+    if outside.unverified.is_some() {
+        locked.set_verified(key);
+    }
+    Ok(shown)
+}
+
+#[inline]
+fn show_held<R>(slot: Slot<'_>, look: impl FnOnce(Option<&[u8]>) -> R) -> Result<R, Error> {
     match slot.view() {
         View::String(value) => Ok(look(Some(value))),
         other => Err(Error::NotAString { kind: other.kind() }),

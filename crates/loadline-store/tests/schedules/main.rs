@@ -208,7 +208,7 @@ fn two_writers_share_most_syncs() {
     SHARED[1].fetch_add(2 * WRITES, Ordering::Relaxed);
 }
 
-/// A snapshot shows all of a batch or nothing, and what it shows stays, also in the log, while that is reclaimed.
+/// A snapshot shows all of a batch or nothing, and what it shows stays, also in the log, while two threads reclaim that.
 fn snapshots_stay_while_the_log_is_reclaimed() {
     const KEYS: [&[u8]; 3] = [b"short", b"other", b"long"];
     let memory = Memory::default();
@@ -227,8 +227,10 @@ fn snapshots_stay_while_the_log_is_reclaimed() {
             writing.apply(&batch_of(number)).expect("it is written");
         }
     });
-    let compacting = Arc::clone(&store);
-    let compactor = thread::spawn(move || compacting.compact().expect("it is written"));
+    let compactors = [(); 2].map(|()| {
+        let compacting = Arc::clone(&store);
+        thread::spawn(move || compacting.compact().expect("it is written"))
+    });
     let snapshot = store.snapshot();
     let number_of = |key: &[u8]| {
         let value = snapshot.get(key).expect("it is read");
@@ -243,7 +245,9 @@ fn snapshots_stay_while_the_log_is_reclaimed() {
     }
     drop(snapshot);
     writer.join().expect("it has not panicked");
-    compactor.join().expect("it has not panicked");
+    for compactor in compactors {
+        compactor.join().expect("it has not panicked");
+    }
     drop(store);
     let opened = open(&memory, Durability::Process);
     for key in KEYS {

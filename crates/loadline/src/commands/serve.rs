@@ -37,11 +37,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         dir: args.dir.clone(),
         durability: durability(args.durability.as_deref())?,
         max_memory_bytes: args.maxmemory.unwrap_or(0),
-        eviction: match args.maxmemory_policy {
-            EvictionArg::Noeviction => Eviction::None,
-            EvictionArg::AllkeysLfu => Eviction::LeastUsed,
-            EvictionArg::VolatileLfu => Eviction::LeastUsedVolatile,
-        },
+        eviction: eviction(args.maxmemory_policy),
         slowdown: slowdown(args.burn_per_command, args.work_per_command),
         on_warning: files::warn,
         ..ServerConfig::default()
@@ -57,6 +53,19 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     files::print(&format!("{LISTENING}{}\n", places.join(", ")))?;
     server.run(&stop).map_err(|error| failure(&error, dir))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn eviction(policy: EvictionArg) -> Eviction {
+    match policy {
+        EvictionArg::Noeviction => Eviction::None,
+        EvictionArg::AllkeysLru => Eviction::LeastRecent,
+        EvictionArg::AllkeysLfu => Eviction::LeastUsed,
+        EvictionArg::AllkeysRandom => Eviction::Random,
+        EvictionArg::VolatileLru => Eviction::LeastRecentVolatile,
+        EvictionArg::VolatileLfu => Eviction::LeastUsedVolatile,
+        EvictionArg::VolatileRandom => Eviction::RandomVolatile,
+        EvictionArg::VolatileTtl => Eviction::FirstToExpire,
+    }
 }
 
 /// The durability of a server with a directory.

@@ -35,22 +35,41 @@ fn check(dir: &Path) -> Result<(), Failure> {
         return Err(Failure::bad_file(damage(dir, &checked)));
     }
     files::print(&format!(
-        "files {}, records {}, bytes {}: sound\n{}",
+        "files {}, records {}, bytes {}: sound\n{}{}",
         checked.files,
         checked.records,
         checked.bytes,
+        hints(&checked),
         torn(checked.torn.as_ref())
     ))
+}
+
+/// Lines about the hints, if there are any.
+fn hints(checked: &Checked) -> String {
+    let agreeing = match checked.hints {
+        0 => String::new(),
+        1 => "1 hint agrees with its file.\n".to_owned(),
+        count => format!("{count} hints agree with their files.\n"),
+    };
+    let ignored = checked.ignored_hints.iter().map(|hint| {
+        let path = hint.path.display();
+        format!(
+            "{path} is ignored and removed when the store is opened: {}.\n",
+            hint.reason
+        )
+    });
+    agreeing + &ignored.collect::<String>()
 }
 
 fn stat(dir: &Path) -> Result<(), Failure> {
     let stats = open_existing(dir)?.stats();
     files::print(&format!(
-        "keys           {}\nlive bytes     {}\ndisk bytes     {}\nfiles          {}\nmemory bytes   {}\nmapped         {}\n{}",
+        "keys           {}\nlive bytes     {}\ndisk bytes     {}\nfiles          {}\nread as hints  {}\nmemory bytes   {}\nmapped         {}\n{}",
         stats.keys,
         stats.live_bytes,
         stats.disk_bytes,
         stats.segments,
+        stats.hints,
         stats.memory_bytes,
         if stats.is_mapped { "yes" } else { "no" },
         torn(stats.torn.as_ref())

@@ -224,7 +224,7 @@ proptest! {
     fn it_behaves_like_a_map_with_expiry(steps in steps(), counts_uses in any::<bool>()) {
         // Few shards, so that some hold several keys.
         let mut store = Keyspace::for_keys(12);
-        store.count_uses(counts_uses);
+        store.evict_by(counts_uses.then_some(Victim::LeastUsed));
         let mut model = Model::default();
         for step in &steps {
             take_step(&store, step, &model);
@@ -435,7 +435,7 @@ fn fill(store: &Keyspace, keys: u32) {
 #[test]
 fn eviction_spares_what_is_used() {
     let mut store = Keyspace::new();
-    store.count_uses(true);
+    store.evict_by(Some(Victim::LeastUsed));
     fill(&store, 10_000);
     let is_there = |n: u32| store.view(&n.to_le_bytes(), 0, |value| value.is_some());
     assert!((0..100).all(is_there));
@@ -451,6 +451,83 @@ fn eviction_spares_what_is_used() {
     assert_eq!(store.charged_bytes(), store.added_up());
 }
 
+/// Keys that are written once each, with room for a tenth of them: those that stay are the last ones, as far as four steps
+/// of age distinguish them.
+#[test]
+fn eviction_by_age_keeps_what_is_recent() {
+    const KEYS: u32 = 40_000;
+    const MOST: usize = 4_000;
+    let mut store = Keyspace::for_keys(MOST);
+    store.evict_by(Some(Victim::LeastRecent));
+    for n in 0..KEYS {
+        store.put_string(&n.to_le_bytes(), b"value", 0, |_| Some(None));
+        // These are written again all the time, or read, and are never among the oldest.
+        for recent in [n / 2_000, 20 + n / 2_000] {
+            store.put_string(&recent.to_le_bytes(), b"again", 0, |_| Some(None));
+        }
+        store.view(&50_u32.to_le_bytes(), 0, |_| {});
+        while store.len() > MOST {
+            store.evict(false, None, |_| {});
+        }
+    }
+    let is_there = |n: u32| store.peek(&n.to_le_bytes(), 0, |value| value.is_some());
+    assert!(is_there(50), "it was read all the time");
+    let newest = (KEYS - 1_000..KEYS).filter(|n| is_there(*n)).count();
+    let old = (100..KEYS - 3 * MOST as u32)
+        .filter(|n| is_there(*n))
+        .count();
+    println!("{newest} of the last 1,000 keys, {old} of those before the last 12,000");
+    assert!(newest >= 950 && old <= MOST / 20, "{newest} {old}");
+}
+
+#[test]
+fn eviction_by_expiry_takes_what_goes_first() {
+    const KEYS: u32 = 40_000;
+    let mut store = Keyspace::for_keys(KEYS as usize);
+    store.evict_by(Some(Victim::FirstToExpire));
+    fill(&store, 100);
+    for n in 100..KEYS {
+        store.put_string(&n.to_le_bytes(), b"value", 0, |_| {
+            Some(Some(1_000 + u64::from(n)))
+        });
+    }
+    while store.len() > KEYS as usize / 2 {
+        store.evict(true, None, |_| {});
+    }
+    let is_there = |n: &u32| store.peek(&n.to_le_bytes(), 0, |value| value.is_some());
+    assert_eq!((0..100).filter(is_there).count(), 100, "without an expiry");
+    let first = (100..KEYS / 4).filter(is_there).count();
+    let last = (KEYS / 4 * 3..KEYS).filter(|n| !is_there(n)).count();
+    println!("{first} of the first quarter stayed, {last} of the last one went");
+    assert!(
+        first < KEYS as usize / 80 && last < KEYS as usize / 80,
+        "{first} {last}"
+    );
+    while store.evict(true, None, |_| {}) == Evicted::One || store.expiring() > 0 {}
+    assert_eq!(store.len(), 100);
+}
+
+#[test]
+fn random_eviction_takes_old_and_new_keys() {
+    const KEYS: u32 = 20_000;
+    let mut store = Keyspace::new();
+    store.evict_by(Some(Victim::Random));
+    fill(&store, KEYS);
+    while store.len() > KEYS as usize / 2 {
+        let step = store.evict(false, Some(&7_u32.to_le_bytes()), |_| {});
+        assert_eq!(step, Evicted::One);
+    }
+    let is_there = |n: &u32| store.peek(&n.to_le_bytes(), 0, |value| value.is_some());
+    assert!(is_there(&7), "it was spared");
+    for quarter in 0..4 {
+        let keys = quarter * KEYS / 4..(quarter + 1) * KEYS / 4;
+        let stayed = keys.filter(is_there).count();
+        assert!((2_000..3_000).contains(&stayed), "{stayed} of 5,000");
+    }
+    while store.evict(false, None, |_| {}) == Evicted::One {}
+    assert!(store.is_empty());
+}
+
 /// The index of so few keys does not shrink meanwhile.
 #[test]
 fn one_turn_of_eviction_removes_all_unused_keys_of_a_usual_shard() {
@@ -459,7 +536,7 @@ fn one_turn_of_eviction_removes_all_unused_keys_of_a_usual_shard() {
             count: 1,
             ..Keyspace::default()
         };
-        store.count_uses(true);
+        store.evict_by(Some(Victim::LeastUsed));
         fill(&store, keys);
         while store.evict(false, None, |_| {}) == Evicted::One {}
         assert_eq!(store.len(), 0, "of {keys} keys");
@@ -469,7 +546,7 @@ fn one_turn_of_eviction_removes_all_unused_keys_of_a_usual_shard() {
 #[test]
 fn eviction_spares_a_key_and_those_without_expiry() {
     let mut store = Keyspace::new();
-    store.count_uses(true);
+    store.evict_by(Some(Victim::LeastUsed));
     fill(&store, 100);
     for n in 50..100_u32 {
         store.modify_expiry(&n.to_le_bytes(), 0, |_| ((), Expiry::At(Some(9))));
@@ -498,7 +575,7 @@ fn hits_and_misses_are_counted_where_asked() {
 fn warming_keys_changes_and_counts_nothing() {
     let mut keyspace = Keyspace::new();
     keyspace.warm(&[b"before the first"]);
-    keyspace.count_uses(true);
+    keyspace.evict_by(Some(Victim::LeastUsed));
     for key in 0..1_000_u32 {
         let expires_at = key.is_multiple_of(2).then_some(5);
         keyspace.put_string(&key.to_le_bytes(), b"value", 0, |_| Some(expires_at));

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::log::hint::Hints;
 use crate::log::record::Draft;
 use crate::log::recovery;
 use crate::log::segment::{Head, name};
@@ -34,7 +35,7 @@ fn heads() -> impl Strategy<Value = Head> {
 fn use_files(files: BTreeMap<String, Vec<u8>>) {
     let journal = Journal::with_files(files);
     let store = open(&journal, Options::new()).or_else(|error| {
-        let examined = recovery::examine(&journal).map_err(|_| error)?;
+        let examined = recovery::examine(&journal, Hints::Compare).map_err(|_| error)?;
         recovery::recover(&journal, examined, true).unwrap();
         Ok::<_, Error>(open(&journal, Options::new()).unwrap())
     });

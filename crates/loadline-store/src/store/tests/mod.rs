@@ -3,6 +3,7 @@
 mod change_log;
 mod crashes;
 mod directories;
+mod hints;
 mod hostile;
 mod model;
 mod reads;
@@ -12,7 +13,9 @@ mod room;
 use std::collections::BTreeMap;
 
 use super::Store;
+use super::inner::SyncMode;
 use super::options::Options;
+use super::reclaim::Load;
 use crate::error::Error;
 use crate::storage::journal::Journal;
 
@@ -37,6 +40,12 @@ fn held(store: &Store) -> Map {
         assert_eq!(store.get(key).unwrap().as_ref(), Some(value));
     }
     map
+}
+
+/// Does what the thread in the background does when nothing was written for a while.
+fn rest(store: &Store) {
+    let (load, sync) = (Load::Idle, SyncMode::Always);
+    store.inner.work_under(load, sync, || false);
 }
 
 /// Opens a store in `journal`. Its segments are small, and long values are kept in the log only.

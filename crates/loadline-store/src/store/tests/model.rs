@@ -13,6 +13,8 @@ pub(super) enum Step {
     /// Puts and deletions.
     Apply(Vec<(u8, Option<Vec<u8>>)>),
     Sync,
+    /// What the thread in the background does when nothing was written for a while.
+    Rest,
     Compact,
     Reopen,
 }
@@ -31,6 +33,7 @@ pub(super) fn steps(count: usize) -> impl Strategy<Value = Vec<Step>> {
         4 => (key(), proptest::option::of(value())).prop_map(|(key, value)| Step::Swap(key, value)),
         6 => proptest::collection::vec(write, 1..12).prop_map(Step::Apply),
         2 => Just(Step::Sync),
+        1 => Just(Step::Rest),
         1 => Just(Step::Compact),
         2 => Just(Step::Reopen),
     ];
@@ -59,6 +62,10 @@ pub(super) fn perform(store: &Store, step: &Step, map: &Map) -> Result<(), Error
             store.apply(&batch)
         }
         Step::Sync => store.sync(),
+        Step::Rest => {
+            rest(store);
+            Ok(())
+        }
         Step::Compact => store.compact(),
         Step::Reopen => Ok(()),
     }
@@ -77,7 +84,7 @@ pub(super) fn expect(map: &mut Map, step: &Step) {
         Step::Delete(key) => set(*key, &None),
         Step::Swap(key, value) => set(*key, value),
         Step::Apply(writes) => writes.iter().for_each(|(key, value)| set(*key, value)),
-        Step::Sync | Step::Compact | Step::Reopen => {}
+        Step::Sync | Step::Rest | Step::Compact | Step::Reopen => {}
     }
 }
 

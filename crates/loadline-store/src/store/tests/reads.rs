@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
+use crate::clock::now_ms;
 use crate::store::Batch;
 
 /// Every batch puts one number at all keys, and no read of these keys sees two of them.
@@ -64,4 +65,34 @@ fn expired_and_repeated_keys_are_read_like_single_ones() {
     assert_eq!((stats.hits, stats.misses), (200, 312));
     assert_eq!((stats.keys, stats.expirations), (100, 100));
     assert_eq!(store.get_many::<&[u8]>(&[]).unwrap(), []);
+}
+
+/// The thread in the background follows the memory of a store without a log, too.
+#[test]
+fn memory_of_a_store_without_a_directory_is_moved_to_huge_pages() {
+    use crate::storage::{HUGE_BYTES, use_huge_page};
+    use std::sync::atomic::Ordering;
+    let mut other = vec![1_u8; 3 * HUGE_BYTES];
+    let can_move = use_huge_page(other.as_mut_ptr().addr() + HUGE_BYTES).is_ok();
+    println!("this kernel moves memory: {can_move}");
+    for is_batch in [false, true] {
+        let store = Store::in_memory(Options::new());
+        for key in 0..200_000_u32 {
+            if is_batch {
+                let mut batch = Batch::new();
+                batch.put(&key.to_le_bytes(), &[1; 200]);
+                store.apply(&batch).unwrap();
+            } else {
+                store.put(&key.to_le_bytes(), &[1; 200]).unwrap();
+            }
+        }
+        let moved = || store.inner.wakeup.huge_pages.load(Ordering::Relaxed);
+        let until = now_ms() + 60_000;
+        while can_move && moved() == 0 {
+            assert!(now_ms() < until, "nothing was moved");
+            std::thread::park_timeout(std::time::Duration::from_millis(10));
+        }
+        assert_eq!(moved() > 0, can_move);
+        assert_eq!(store.get(&7_u32.to_le_bytes()).unwrap().unwrap(), [1; 200]);
+    }
 }

@@ -159,6 +159,22 @@ fn a_store_is_known_by_its_files() {
     );
     assert_eq!(std::fs::read(other.path().join("LOCK")).unwrap(), b"");
 
+    // The log files are missing, or nothing was ever written.
+    let empty = tempfile::tempdir().unwrap();
+    let open = Store::open(empty.path(), options()).unwrap();
+    let error = Store::check(empty.path()).unwrap_err();
+    assert!(matches!(error, Error::InUse { .. }), "{error}");
+    drop(open);
+    for result in [Store::check(empty.path()), Store::repair(empty.path())] {
+        let text = result.unwrap_err().to_string();
+        assert!(
+            text.ends_with(
+                ": there is no store here: LOCK was left by one, but there are no log files"
+            ),
+            "{text}"
+        );
+    }
+
     let file = other.path().join("000005.log");
     for error in [
         Store::check(&file).unwrap_err(),

@@ -1,0 +1,183 @@
+//! The file of a hint, and what it is good for.
+
+use std::sync::Arc;
+
+use super::{Hint, Ignored, Sealed, build, name};
+use crate::log::scan::Scan;
+use crate::storage::{Access, Storage, Stored, with_bytes};
+
+/// What hints are looked at for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hints {
+    /// Not at all, since all values are needed.
+    Leave,
+    /// To be read in the place of their segments, where they leave out values of at least this length.
+    Use(usize),
+    /// To be compared with their segments, which are read as a whole.
+    Compare,
+}
+
+/// A hint that stays.
+#[derive(Debug)]
+pub(crate) struct FoundHint {
+    pub(crate) bytes: u64,
+    /// The file, if it is read in the place of the segment.
+    pub(crate) file: Option<Arc<dyn Stored>>,
+}
+
+/// What a look at a hint has found.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    pub(crate) hint: Option<Result<FoundHint, Ignored>>,
+    /// What the segment says, if the hint is read in its place.
+    pub(crate) scan: Option<Scan>,
+    /// The log had reached the disk up to this position.
+    pub(crate) synced: u64,
+}
+
+impl Looked {
+    pub(crate) fn ignored(ignored: Ignored) -> Self {
+        Self {
+            hint: Some(Err(ignored)),
+            ..Self::default()
+        }
+    }
+}
+
+/// The file of a hint.
+#[derive(Debug)]
+pub(crate) struct StoredHint {
+    file: Arc<dyn Stored>,
+    bytes: u64,
+}
+
+impl StoredHint {
+    /// Opens the hint of the segment `id`, whose file has `segment_bytes` bytes, and announces that it is read.
+    pub(crate) fn open(
+        storage: &dyn Storage,
+        id: u32,
+        segment_bytes: u64,
+    ) -> Result<Self, Ignored> {
+        let file = storage.open(&name(id));
+        let opened = file.and_then(|file| Ok((file.len()?, file)));
+        let (bytes, file) = opened.map_err(|_| Ignored::Unreadable)?;
+        // The memory that it takes is limited by that of the segment.
+        if bytes == 0 || bytes > segment_bytes {
+            return Err(Ignored::Damaged);
+        }
+        file.announce(Access::Range {
+            offset: 0,
+            bytes: bytes as usize,
+        });
+        Ok(Self { file, bytes })
+    }
+
+    /// Looks at the hint of the segment in the file `segment` of `bytes` bytes.
+    pub(crate) fn look(
+        self,
+        segment: &dyn Stored,
+        bytes: u64,
+        sealed: Option<&Sealed>,
+        hints: Hints,
+    ) -> Looked {
+        let Some(sealed) = sealed.filter(|_| hints != Hints::Leave) else {
+            return match hints {
+                Hints::Leave => Looked {
+                    hint: Some(Ok(self.kept(None))),
+                    ..Looked::default()
+                },
+                _ => Looked::ignored(Ignored::OtherSegment),
+            };
+        };
+        let looked = self.read(sealed, |all, hint| {
+            // It was written when its segment had reached the disk.
+            let synced = sealed.position;
+            let looked = match hints {
+                Hints::Use(left_out) if sealed.end() <= bytes => {
+                    scan_hint(hint, sealed, left_out).map(Some)
+                }
+                Hints::Compare => compare(all, hint, sealed, segment).map(|()| None),
+                _ => Err(Ignored::Disagrees),
+            };
+            Ok((looked, synced))
+        });
+        match looked {
+            Ok((Ok(scan), synced)) => {
+                let file = scan.is_some().then(|| Arc::clone(&self.file));
+                Looked {
+                    hint: Some(Ok(self.kept(file))),
+                    scan,
+                    synced,
+                }
+            }
+            Ok((Err(ignored), synced)) => Looked {
+                synced,
+                ..Looked::ignored(ignored)
+            },
+            Err(ignored) => Looked::ignored(ignored),
+        }
+    }
+
+    fn kept(self, file: Option<Arc<dyn Stored>>) -> FoundHint {
+        FoundHint {
+            bytes: self.bytes,
+            file,
+        }
+    }
+
+    /// Shows `look` the hint, if it is that of this segment.
+    fn read<R>(
+        &self,
+        sealed: &Sealed,
+        look: impl FnOnce(&[u8], &Hint<'_>) -> Result<R, Ignored>,
+    ) -> Result<R, Ignored> {
+        if self.bytes > sealed.most_bytes() {
+            return Err(Ignored::Damaged);
+        }
+        let read = with_bytes(&*self.file, 0, self.bytes as usize, |all| {
+            look(all, &Hint::read(all, sealed)?)
+        });
+        read.unwrap_or(Err(Ignored::Unreadable))
+    }
+}
+
+/// What a hint says of its segment, if it leaves out values of at least `left_out` bytes.
+fn scan_hint(hint: &Hint<'_>, sealed: &Sealed, left_out: usize) -> Result<Scan, Ignored> {
+    if hint.left_out() != left_out {
+        return Err(Ignored::OtherLimit);
+    }
+    let end = sealed.end();
+    let mut scan = Scan {
+        end,
+        last_byte: end,
+        ..Scan::default()
+    };
+    let is_whole = hint.records(|record, ops| {
+        scan.add(record.offset, record.unsynced_bytes, ops, &sealed.head);
+        scan.records += 1;
+        Ok::<(), Ignored>(())
+    })?;
+    is_whole.then_some(scan).ok_or(Ignored::Damaged)
+}
+
+/// Checks that a hint, whose file holds `all`, is the one that is made of its segment.
+fn compare(
+    all: &[u8],
+    hint: &Hint<'_>,
+    sealed: &Sealed,
+    segment: &dyn Stored,
+) -> Result<(), Ignored> {
+    let end = usize::try_from(sealed.end()).unwrap_or(usize::MAX);
+    let bytes = segment.len().unwrap_or(0);
+    if end as u64 > bytes {
+        return Err(Ignored::Disagrees);
+    }
+    let built = with_bytes(segment, 0, end, |file| {
+        build(file, sealed, hint.left_out(), sealed.most_bytes())
+    });
+    match built {
+        Ok(Some(built)) if built == all => Ok(()),
+        Ok(_) => Err(Ignored::Disagrees),
+        Err(_) => Err(Ignored::Unreadable),
+    }
+}
