@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use loadline_client::cluster::slot_of;
-use loadline_client::{Cmd, cmd};
+use loadline_client::{Cmd, FromReply, cmd};
 
 use crate::Error;
 use crate::batch::{Batch, Write};
@@ -16,7 +16,7 @@ pub(crate) const PAGE_KEYS: u64 = 1_000;
 pub(crate) const TRIES: u32 = 100;
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
-pub(crate) fn put(key: &[u8], value: &[u8], ttl: Option<Duration>) -> Cmd<()> {
+pub(crate) fn put<T: FromReply>(key: &[u8], value: &[u8], ttl: Option<Duration>) -> Cmd<T> {
     let set = cmd("SET").arg(key).arg(value);
     match ttl {
         // Redis knows no shorter one.
@@ -25,10 +25,18 @@ pub(crate) fn put(key: &[u8], value: &[u8], ttl: Option<Duration>) -> Cmd<()> {
     }
 }
 
-/// Puts a value where there is none. The reply is `OK` if it did.
-pub(crate) fn put_absent(key: &[u8], value: &[u8], ttl: Duration) -> Cmd<Option<Vec<u8>>> {
-    let set = cmd("SET").arg(key).arg(value).arg("NX");
-    set.arg("PX").arg((ttl.as_millis() as u64).max(1))
+/// Puts a value at each key where there is none. [`taken`] reads the replies.
+pub(crate) fn put_absent(keys: &[&[u8]], value: &[u8], ttl: Duration) -> Vec<Cmd<Option<Vec<u8>>>> {
+    let put = |key: &&[u8]| put(key, value, Some(ttl)).arg("NX");
+    keys.iter().map(put).collect()
+}
+
+/// Which of the puts have put their value: those that `OK` is the reply to.
+pub(crate) fn taken(
+    replies: Vec<Result<Option<Vec<u8>>, loadline_client::Error>>,
+) -> Result<Vec<bool>, Error> {
+    let taken = replies.into_iter().map(|reply| Ok(reply?.is_some()));
+    taken.collect()
 }
 
 pub(crate) fn delete(key: &[u8]) -> Cmd<u64> {
@@ -38,13 +46,7 @@ pub(crate) fn delete(key: &[u8]) -> Cmd<u64> {
 /// The writes of a batch. Every reply is one that is not looked at.
 pub(crate) fn writes(batch: &Batch) -> Vec<Cmd<loadline_client::OwnedReply>> {
     let command = |write: &Write| match write {
-        Write::Put { key, value, ttl } => {
-            let set = cmd("SET").arg(&key[..]).arg(&value[..]);
-            match ttl {
-                Some(ttl) => set.arg("PX").arg((ttl.as_millis() as u64).max(1)),
-                None => set,
-            }
-        }
+        Write::Put { key, value, ttl } => put(key, value, *ttl),
         Write::Delete { key } => cmd("DEL").arg(&key[..]),
     };
     batch.writes.iter().map(command).collect()
@@ -74,6 +76,19 @@ pub(crate) fn page(cursor: &[u8], pattern: &[u8]) -> Cmd<(Vec<u8>, Vec<Vec<u8>>)
     let scan = cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern);
     let scan = scan.arg("COUNT").arg(PAGE_KEYS);
     scan.arg("TYPE").arg("string")
+}
+
+/// Shows `visit` the keys of a page that still have a value.
+pub(crate) fn show(
+    keys: &[Vec<u8>],
+    values: Vec<Option<Vec<u8>>>,
+    visit: &mut dyn FnMut(&[u8], &[u8]),
+) {
+    for (key, value) in keys.iter().zip(values) {
+        if let Some(value) = value {
+            visit(key, &value);
+        }
+    }
 }
 
 /// The pattern of the keys that begin with `prefix`.

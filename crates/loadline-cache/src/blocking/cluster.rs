@@ -113,14 +113,8 @@ impl KeyValue for ClusterStore {
     }
 
     fn put_absent(&self, keys: &[&[u8]], value: &[u8], ttl: Duration) -> Result<Vec<bool>, Error> {
-        let requests = keys.iter().map(|key| requests::put_absent(key, value, ttl));
-        let requests: Vec<_> = requests.collect();
-        self.on(|cluster| {
-            let replies = cluster.run(requests).into_iter();
-            Ok(replies
-                .map(|reply| Ok(reply?.is_some()))
-                .collect::<Result<_, loadline_client::Error>>()?)
-        })
+        let requests = requests::put_absent(keys, value, ttl);
+        self.on(|cluster| requests::taken(cluster.run(requests)))
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, Error> {
@@ -169,11 +163,7 @@ impl KeyValue for ClusterStore {
     fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         self.pages(prefix, |cluster, keys| {
             let values: Vec<Option<Vec<u8>>> = cluster.run(mget(keys))?;
-            for (key, value) in keys.iter().zip(values) {
-                if let Some(value) = value {
-                    visit(key, &value);
-                }
-            }
+            requests::show(keys, values, visit);
             Ok(ControlFlow::Continue(()))
         })
     }

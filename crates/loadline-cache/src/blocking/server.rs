@@ -116,14 +116,8 @@ impl KeyValue for ServerStore {
     }
 
     fn put_absent(&self, keys: &[&[u8]], value: &[u8], ttl: Duration) -> Result<Vec<bool>, Error> {
-        let requests = keys.iter().map(|key| requests::put_absent(key, value, ttl));
-        let requests: Vec<_> = requests.collect();
-        self.on(|connection| {
-            let replies = connection.run(requests).into_iter();
-            Ok(replies
-                .map(|reply| Ok(reply?.is_some()))
-                .collect::<Result<_, loadline_client::Error>>()?)
-        })
+        let requests = requests::put_absent(keys, value, ttl);
+        self.on(|connection| requests::taken(connection.run(requests)))
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, Error> {
@@ -158,11 +152,7 @@ impl KeyValue for ServerStore {
     fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         self.pages(prefix, |connection, keys| {
             let values: Vec<Option<Vec<u8>>> = connection.run(mget(keys))?;
-            for (key, value) in keys.iter().zip(values) {
-                if let Some(value) = value {
-                    visit(key, &value);
-                }
-            }
+            requests::show(keys, values, visit);
             Ok(ControlFlow::Continue(()))
         })
     }

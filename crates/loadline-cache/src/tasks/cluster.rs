@@ -141,13 +141,8 @@ impl AsyncKeyValue for ClusterTasks {
         value: &'a [u8],
         ttl: Duration,
     ) -> Answer<'a, Vec<bool>> {
-        let requests = keys.iter().map(|key| requests::put_absent(key, value, ttl));
-        let requests: Vec<_> = requests.collect();
-        Box::pin(async move {
-            let replies = self.cluster.run(requests).await.into_iter();
-            let taken = replies.map(|reply| Ok(reply?.is_some()));
-            Ok(taken.collect::<Result<_, loadline_client::Error>>()?)
-        })
+        let requests = requests::put_absent(keys, value, ttl);
+        Box::pin(async move { requests::taken(self.cluster.run(requests).await) })
     }
 
     fn put<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Answer<'a, ()> {
@@ -215,19 +210,11 @@ impl AsyncKeyValue for ClusterTasks {
         visit: &'a mut (dyn FnMut(&[u8], &[u8]) + Send),
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            let pattern = requests::pattern(prefix);
-            let mut cursor = Cursor::start();
-            while !cursor.is_finished() {
-                let page = self.cluster.scan_page(&mut cursor, &pattern, PAGE_KEYS);
-                let keys: Vec<Vec<u8>> = page.await?;
-                if keys.is_empty() {
-                    continue;
-                }
-                let values: Vec<Option<Vec<u8>>> = self.cluster.run(mget(&keys[..])).await?;
-                for (key, value) in keys.iter().zip(values) {
-                    if let Some(value) = value {
-                        visit(key, &value);
-                    }
+            let mut pages = self.pages(prefix);
+            while let Some(keys) = pages.next().await? {
+                if !keys.is_empty() {
+                    let values = self.cluster.run(mget(&keys[..])).await?;
+                    requests::show(&keys, values, visit);
                 }
             }
             Ok(())
@@ -240,16 +227,40 @@ impl AsyncKeyValue for ClusterTasks {
         visit: &'a mut (dyn FnMut(&[u8]) -> ControlFlow<()> + Send),
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            let pattern = requests::pattern(prefix);
-            let mut cursor = Cursor::start();
-            while !cursor.is_finished() {
-                let page = self.cluster.scan_page(&mut cursor, &pattern, PAGE_KEYS);
-                let keys: Vec<Vec<u8>> = page.await?;
+            let mut pages = self.pages(prefix);
+            while let Some(keys) = pages.next().await? {
                 if keys.iter().try_for_each(|key| visit(key)).is_break() {
                     break;
                 }
             }
             Ok(())
         })
+    }
+}
+
+/// The keys with a prefix, page by page.
+struct Pages<'s> {
+    cluster: &'s Cluster,
+    pattern: Vec<u8>,
+    cursor: Cursor,
+}
+
+impl ClusterTasks {
+    fn pages(&self, prefix: &[u8]) -> Pages<'_> {
+        Pages {
+            cluster: &self.cluster,
+            pattern: requests::pattern(prefix),
+            cursor: Cursor::start(),
+        }
+    }
+}
+
+impl Pages<'_> {
+    async fn next(&mut self) -> Result<Option<Vec<Vec<u8>>>, Error> {
+        if self.cursor.is_finished() {
+            return Ok(None);
+        }
+        let page = (self.cluster).scan_page(&mut self.cursor, &self.pattern, PAGE_KEYS);
+        Ok(Some(page.await?))
     }
 }

@@ -79,13 +79,8 @@ impl AsyncKeyValue for ServerTasks {
         value: &'a [u8],
         ttl: Duration,
     ) -> Answer<'a, Vec<bool>> {
-        let requests = keys.iter().map(|key| requests::put_absent(key, value, ttl));
-        let requests: Vec<_> = requests.collect();
-        Box::pin(async move {
-            let replies = self.connection.run(requests).await.into_iter();
-            let taken = replies.map(|reply| Ok(reply?.is_some()));
-            Ok(taken.collect::<Result<_, loadline_client::Error>>()?)
-        })
+        let requests = requests::put_absent(keys, value, ttl);
+        Box::pin(async move { requests::taken(self.connection.run(requests).await) })
     }
 
     fn put<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Answer<'a, ()> {
@@ -145,24 +140,14 @@ impl AsyncKeyValue for ServerTasks {
         visit: &'a mut (dyn FnMut(&[u8], &[u8]) + Send),
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            let pattern = requests::pattern(prefix);
-            let mut cursor = b"0".to_vec();
-            loop {
-                let page = requests::page(&cursor, &pattern);
-                let (next, keys) = self.connection.run(page).await?;
+            let mut pages = self.pages(prefix);
+            while let Some(keys) = pages.next().await? {
                 if !keys.is_empty() {
-                    let values: Vec<Option<Vec<u8>>> = self.connection.run(mget(&keys[..])).await?;
-                    for (key, value) in keys.iter().zip(values) {
-                        if let Some(value) = value {
-                            visit(key, &value);
-                        }
-                    }
+                    let values = self.connection.run(mget(&keys[..])).await?;
+                    requests::show(&keys, values, visit);
                 }
-                if next == b"0" {
-                    return Ok(());
-                }
-                cursor = next;
             }
+            Ok(())
         })
     }
 
@@ -172,17 +157,43 @@ impl AsyncKeyValue for ServerTasks {
         visit: &'a mut (dyn FnMut(&[u8]) -> ControlFlow<()> + Send),
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            let pattern = requests::pattern(prefix);
-            let mut cursor = b"0".to_vec();
-            loop {
-                let page = requests::page(&cursor, &pattern);
-                let (next, keys) = self.connection.run(page).await?;
-                let flow = keys.iter().try_for_each(|key| visit(key));
-                if flow.is_break() || next == b"0" {
-                    return Ok(());
+            let mut pages = self.pages(prefix);
+            while let Some(keys) = pages.next().await? {
+                if keys.iter().try_for_each(|key| visit(key)).is_break() {
+                    break;
                 }
-                cursor = next;
             }
+            Ok(())
         })
+    }
+}
+
+/// The keys with a prefix, page by page.
+struct Pages<'s> {
+    connection: &'s Connection,
+    pattern: Vec<u8>,
+    /// That of the next page; `None` after the last one.
+    cursor: Option<Vec<u8>>,
+}
+
+impl ServerTasks {
+    fn pages(&self, prefix: &[u8]) -> Pages<'_> {
+        Pages {
+            connection: &self.connection,
+            pattern: requests::pattern(prefix),
+            cursor: Some(b"0".to_vec()),
+        }
+    }
+}
+
+impl Pages<'_> {
+    async fn next(&mut self) -> Result<Option<Vec<Vec<u8>>>, Error> {
+        let Some(cursor) = self.cursor.take() else {
+            return Ok(None);
+        };
+        let page = requests::page(&cursor, &self.pattern);
+        let (next, keys) = self.connection.run(page).await?;
+        self.cursor = (next != b"0").then_some(next);
+        Ok(Some(keys))
     }
 }

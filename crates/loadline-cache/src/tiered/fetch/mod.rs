@@ -5,6 +5,7 @@
 
 mod hedged;
 mod leases;
+mod reads;
 pub(super) mod writes;
 
 use std::sync::Arc;
@@ -12,13 +13,14 @@ use std::time::{Duration, Instant};
 
 use self::leases::Lease;
 pub(crate) use self::leases::{Leasing, Release};
+pub(crate) use self::reads::Question;
 use super::backlog::Write;
 use super::core::{Core, Look};
 use super::entry::{Entry, Freshness};
 use super::explain::{Found as Seen, Step};
 use super::flights::{Flight, Joined, Lead, Outcome};
 use super::key::Key;
-use super::lower::{Decoded, Found, Lower, Why, WriteMode};
+use super::lower::{Lower, WriteMode};
 use super::metrics::Held;
 use super::trace;
 use crate::LoadError;
@@ -59,12 +61,6 @@ struct Slot<K: Key, V> {
     /// Whether the caller is to have the value loaded again in the background.
     refresh: bool,
     steps: Vec<Step>,
-}
-
-/// A read of the tier below.
-pub(crate) struct Question<'c> {
-    slots: Vec<usize>,
-    _in_flight: Held<'c>,
 }
 
 /// A load that the application performs.
@@ -245,202 +241,6 @@ impl<K: Key, V> Core<K, V> {
             }
         }
         true
-    }
-
-    /// The next read of the tier below: as many keys as fit into a batch.
-    pub(crate) fn question(&self, fetch: &mut Fetch<K, V>) -> Option<Question<'_>> {
-        let lower = self.lower.as_ref()?;
-        for slot in fetch.slots.iter_mut().filter(|slot| slot.asks()) {
-            if !slot.is_in_no_backlog {
-                slot.is_in_no_backlog = true;
-                if !(lower.keeps)(&slot.bytes) {
-                    (slot.was_asked, slot.is_bypassed) = (true, true);
-                    lower.metrics.unfit_keys.add(1);
-                    slot.step(Seen::UnfitKey, None);
-                    continue;
-                }
-                slot.was_asked = self.answer_from_backlog(lower, slot);
-                if !slot.was_asked && lower.ledger.bypasses(&slot.bytes) {
-                    (slot.was_asked, slot.is_bypassed) = (true, true);
-                    lower.metrics.bypassed.add(1);
-                    slot.step(Seen::Bypassed, None);
-                }
-            }
-        }
-        let open = fetch
-            .slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| slot.asks());
-        let slots: Vec<usize> = (open.map(|(index, _)| index).take(lower.batch_len())).collect();
-        if slots.is_empty() {
-            return None;
-        }
-        if lower.hedge.as_ref().is_some_and(|hedge| hedge.is_overdue()) {
-            Self::skip(lower, fetch, Seen::Overdue);
-            return None;
-        }
-        if !lower.breaker().permits(self.clock.now()) {
-            Self::skip(lower, fetch, Seen::NotAsked);
-            return None;
-        }
-        for slot in &slots {
-            fetch.slots[*slot].was_asked = true;
-        }
-        Some(Question {
-            slots,
-            _in_flight: lower.metrics.in_flight.hold(),
-        })
-    }
-
-    /// Leaves out the tier below for all keys that it was not asked for yet.
-    fn skip(lower: &Lower<K, V>, fetch: &mut Fetch<K, V>, why: Seen) {
-        for slot in fetch.slots.iter_mut().filter(|slot| slot.asks()) {
-            slot.was_asked = true;
-            // A write would wait as long as the reads.
-            slot.was_slow |= why == Seen::Overdue;
-            lower.metrics.not_asked.add(1);
-            slot.step(why, None);
-        }
-    }
-
-    /// Takes the value of a key that the tier does not have yet. Returns whether the tier need not be asked.
-    fn answer_from_backlog(&self, lower: &Lower<K, V>, slot: &mut Slot<K, V>) -> bool {
-        let backlog = lower.backlog();
-        let Some(write) = backlog.look(&slot.bytes).cloned() else {
-            return false;
-        };
-        drop(backlog);
-        match write {
-            Write::Delete => slot.step(Seen::Invalidated, None),
-            Write::Put { frame, .. } => {
-                let decoded = lower.decode(&slot.bytes, Some(&frame), self.unix_us());
-                self.take_found(lower, slot, decoded, None, None);
-            }
-        }
-        true
-    }
-
-    /// Takes the answer to a question: values in the order of its keys, or `None` if the tier failed.
-    pub(crate) fn answered(
-        &self,
-        fetch: &mut Fetch<K, V>,
-        question: Question<'_>,
-        values: Option<Vec<Option<Vec<u8>>>>,
-        elapsed: Duration,
-    ) {
-        let lower = self.lower.as_ref().expect("a tier was asked");
-        let decoded = values.map(|values| {
-            let both = fetch.keys(&question).into_iter().zip(&values);
-            both.map(|(key, value)| lower.decode(key, value.as_deref(), self.unix_us()))
-                .collect()
-        });
-        self.decoded(fetch, question, decoded, elapsed);
-    }
-
-    /// The same with values that were decoded where they were received. `elapsed` is the time without it.
-    pub(crate) fn decoded(
-        &self,
-        fetch: &mut Fetch<K, V>,
-        question: Question<'_>,
-        values: Option<Vec<Decoded<V>>>,
-        elapsed: Duration,
-    ) {
-        let lower = self.lower.as_ref().expect("a tier was asked");
-        lower.metrics.gets.record(elapsed);
-        lower.report(values.is_some(), elapsed, self.clock.now());
-        let Some(values) = values else {
-            lower.metrics.get_errors.add(1);
-            let was_slow = elapsed >= lower.timeout / 2;
-            for slot in &mut fetch.slots {
-                slot.was_slow |= was_slow;
-            }
-            for slot in question.slots {
-                let slot = &mut fetch.slots[slot];
-                if slot.answer.is_some() {
-                    continue;
-                }
-                lower.ledger.failed(&slot.bytes, elapsed);
-                slot.step(Seen::TierFailed, Some(elapsed));
-            }
-            // The other batches of this call would wait just as long.
-            Self::skip(lower, fetch, Seen::NotAsked);
-            return;
-        };
-        if let Some(hedge) = &lower.hedge {
-            hedge.record(question.slots.len(), elapsed);
-        }
-        let share = elapsed / question.slots.len().max(1) as u32;
-        let values = values
-            .into_iter()
-            .map(Some)
-            .chain(std::iter::repeat_with(|| None));
-        for (index, decoded) in question.slots.into_iter().zip(values) {
-            let slot = &mut fetch.slots[index];
-            // Loaded beside the read.
-            if slot.answer.is_some() {
-                continue;
-            }
-            slot.was_read = true;
-            let share = (!slot.is_repeated()).then_some(share);
-            let decoded = decoded.unwrap_or_else(Decoded::missing);
-            self.take_found(lower, slot, decoded, Some(elapsed), share);
-        }
-    }
-
-    /// Takes what the tier has at a key. `elapsed` is the time of the request, of which `share` is that of this key.
-    fn take_found(
-        &self,
-        lower: &Lower<K, V>,
-        slot: &mut Slot<K, V>,
-        decoded: Decoded<V>,
-        elapsed: Option<Duration>,
-        share: Option<Duration>,
-    ) {
-        let newest = slot.older.as_ref().map(|older| older.stamp);
-        let Decoded { found, took } = decoded;
-        if let Some(share) = share {
-            match found {
-                Found::Value(..) => lower.ledger.hit(&slot.bytes, share + took),
-                _ => lower.ledger.miss(&slot.bytes, share + took),
-            }
-        }
-        match found {
-            Found::Value(value, times)
-                if !(slot.is_refresh && newest.is_some_and(|newest| times.stamp <= newest)) =>
-            {
-                lower.metrics.hits.add(1);
-                slot.step(Seen::InTier, elapsed);
-                let value = value.map(Arc::new);
-                let entry = self.entry_of(&slot.key, value.clone(), times);
-                if let Some(lead) = slot.lead.as_ref().filter(|lead| lead.begin_writing()) {
-                    self.place(lead, entry);
-                }
-                slot.finish(Ok(value));
-                return;
-            }
-            Found::Value(..) => slot.step(Seen::NotNewer, elapsed),
-            Found::Expired(value, times) => {
-                slot.step(Seen::Expired, elapsed);
-                let over = self.unix_us().saturating_sub(times.fresh_until);
-                let is_kept = over <= self.lifetimes.kept_ns() / 1_000;
-                if is_kept && value.is_some() && newest.is_none_or(|newest| newest < times.stamp) {
-                    slot.older = Some(self.entry_of(&slot.key, value.map(Arc::new), times));
-                }
-            }
-            // Waiting for another process is one step.
-            Found::Nothing(_) if slot.is_repeated() => return,
-            Found::Nothing(why) => slot.step(
-                match why {
-                    Why::Missing => Seen::NotInTier,
-                    Why::Damaged => Seen::Damaged,
-                    Why::OtherVersion => Seen::OtherVersion,
-                    Why::Outdated => Seen::Outdated,
-                },
-                elapsed,
-            ),
-        }
-        lower.metrics.misses.add(1);
     }
 
     /// Begins the next load.

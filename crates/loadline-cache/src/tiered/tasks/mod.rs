@@ -1,5 +1,7 @@
 //! The cache for tasks, on tokio.
 
+mod link;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::OnceCell;
 
 use super::backlog::Write;
 use super::builder::Builder;
@@ -22,9 +23,9 @@ use super::trace::{self, Lookup};
 use super::tracking::Notices;
 use super::warm_up::WarmUp;
 use super::worth::Worth;
-use crate::place::Place;
-use crate::tasks::open_place;
-use crate::{AsyncKeyValue, Error, LoadError};
+use crate::{Error, LoadError};
+
+pub(crate) use self::link::AsyncLink;
 
 /// Refreshes at a time. More are not begun.
 const MOST_REFRESHES: usize = 64;
@@ -458,48 +459,4 @@ async fn timed<R>(work: impl Future<Output = R>) -> (R, Duration) {
     let start = Instant::now();
     let result = work.await;
     (result, start.elapsed())
-}
-
-/// The connection to a tier, opened once it can be.
-pub(crate) struct AsyncLink {
-    place: Option<Place>,
-    store: OnceCell<Arc<dyn AsyncKeyValue>>,
-    timeout: Duration,
-}
-
-impl AsyncLink {
-    /// # Errors
-    /// [`Error::Url`]; those of a store of this process.
-    pub(crate) async fn open(url: &str, timeout: Duration) -> Result<Self, Error> {
-        let link = Self {
-            place: Some(Place::parse(url)?),
-            store: OnceCell::new(),
-            timeout,
-        };
-        match tokio::time::timeout(timeout, link.try_open()).await {
-            // It is opened once it can be.
-            Ok(Ok(_) | Err(Error::Client(_))) | Err(_) => Ok(link),
-            Ok(Err(error)) => Err(error),
-        }
-    }
-
-    pub(crate) fn of(store: Arc<dyn AsyncKeyValue>, timeout: Duration) -> Self {
-        Self {
-            place: None,
-            store: OnceCell::from(store),
-            timeout,
-        }
-    }
-
-    async fn try_open(&self) -> Result<&Arc<dyn AsyncKeyValue>, Error> {
-        let open = async || match &self.place {
-            Some(place) => Ok(open_place(place.clone()).await?.into()),
-            None => Err(Error::Settings("there is no store")),
-        };
-        self.store.get_or_try_init(open).await
-    }
-
-    async fn store(&self) -> Option<&dyn AsyncKeyValue> {
-        self.try_open().await.ok().map(|store| &**store)
-    }
 }
