@@ -6,10 +6,11 @@ use loadline_client::{Client, Error, Protocol, Request, Tls, blocking, multiplex
 use super::connect::builder;
 use crate::target::{Address, Server};
 
-/// Time limit for a reply, in addition to the added latency. Generous, because the largest batches are slow.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+/// Time limit for a reply, in addition to the added latency, and for reconnecting to a lost server. Generous, because the
+/// largest batches are slow.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Time limit for connecting without a link, and for reconnecting to a lost server.
+/// Time limit for connecting without a link.
 const CONNECT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// A client of `server`, which can be reached through a link at `address`.

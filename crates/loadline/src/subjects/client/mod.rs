@@ -92,8 +92,9 @@ pub(crate) fn open(
             lost: lost.clone(),
         };
         let tasks = Tasks::new(workload, performer, size as usize, Rc::new(runtime), seed);
-        Box::new(AsyncSubject {
-            tasks: tasks.map_err(broken)?,
+        let mut tasks = tasks.map_err(broken)?;
+        Box::new(Calls {
+            run: move |block: &Block, control: &Control| tasks.run(block, control),
             block,
             lost,
         })
@@ -101,9 +102,9 @@ pub(crate) fn open(
         let size = if mode == Mode::Sync { 1 } else { size };
         let caller =
             Caller::open(connector, operation, mode, size, lost.clone()).map_err(unreachable)?;
-        let callers = Callers::new(workload, vec![caller], false, seed).map_err(broken)?;
-        Box::new(CallSubject {
-            callers,
+        let mut callers = Callers::new(workload, vec![caller], false, seed).map_err(broken)?;
+        Box::new(Calls {
+            run: move |block: &Block, control: &Control| callers.run(block, control),
             block,
             lost,
         })
@@ -161,9 +162,9 @@ pub(crate) fn load_cluster(
             lost.clone(),
         )
         .map_err(|error| Failure::unavailable(format!("{}: {error}.", case.name)))?;
-        let callers = Callers::new(workload, vec![caller], false, seed).map_err(failed)?;
-        let mut writer = CallSubject {
-            callers,
+        let mut callers = Callers::new(workload, vec![caller], false, seed).map_err(failed)?;
+        let mut writer = Calls {
+            run: |block: &Block, control: &Control| callers.run(block, control),
             block: load_block(case, seed),
             lost,
         };
@@ -247,6 +248,28 @@ fn is_gone(error: &ClientError) -> bool {
     )
 }
 
+/// Blocks of calls to a server that can be lost.
+struct Calls<R> {
+    /// Runs a block.
+    run: R,
+    /// The template of the blocks.
+    block: Block,
+    lost: Lost,
+}
+
+impl<R: FnMut(&Block, &Control) -> Result<Outcome, Error>> Subject for Calls<R> {
+    fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
+        let block = Block {
+            stop,
+            seed,
+            ..self.block
+        };
+        self.lost.end_by(control);
+        let outcome = (self.run)(&block, control)?;
+        self.lost.unless_lost(outcome)
+    }
+}
+
 /// A blocking connection in a call mode.
 struct Caller {
     connection: Blocking,
@@ -259,25 +282,6 @@ struct Caller {
     /// Text of the last error.
     sentence: String,
     lost: Lost,
-}
-
-struct CallSubject {
-    callers: Callers<Caller>,
-    block: Block,
-    lost: Lost,
-}
-
-impl Subject for CallSubject {
-    fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
-        let block = Block {
-            stop,
-            seed,
-            ..self.block
-        };
-        self.lost.end_by(control);
-        let outcome = self.callers.run(&block, control)?;
-        self.lost.unless_lost(outcome)
-    }
 }
 
 impl Caller {
@@ -340,25 +344,6 @@ struct Shared {
     connection: client::Shared,
     operation: Rc<Operation>,
     lost: Lost,
-}
-
-struct AsyncSubject {
-    tasks: Tasks<Shared>,
-    block: Block,
-    lost: Lost,
-}
-
-impl Subject for AsyncSubject {
-    fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
-        let block = Block {
-            stop,
-            seed,
-            ..self.block
-        };
-        self.lost.end_by(control);
-        let outcome = self.tasks.run(&block, control)?;
-        self.lost.unless_lost(outcome)
-    }
 }
 
 impl Performer for Shared {
