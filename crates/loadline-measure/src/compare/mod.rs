@@ -222,6 +222,16 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
+/// The fewest rounds after which [`correct_for_several`] can leave the verdicts of `family` comparisons: those of all
+/// rounds agree, with a p-value of 1/2 to the power of their number.
+#[must_use]
+pub fn rounds_for_several(family: usize, alpha: f64) -> u32 {
+    let holds = |rounds: &u32| family as f64 * 0.5_f64.powi(*rounds as i32) <= alpha;
+    (1..=MAX_ROUNDS as u32)
+        .find(holds)
+        .unwrap_or(MAX_ROUNDS as u32)
+}
+
 /// Withdraws verdicts that do not hold for the whole family of metrics: slower and faster become inconclusive
 /// if Holm's p-value is above `alpha`.
 pub fn correct_for_several(family: &mut [Paired], alpha: f64) {

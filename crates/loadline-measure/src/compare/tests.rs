@@ -278,3 +278,21 @@ fn a_ratio_that_differs_from_the_totals_says_why() {
     assert_eq!(beside_totals(0.80, None, Some(83.0)), None);
     assert_eq!(beside_totals(0.80, Some(0.0), Some(83.0)), None);
 }
+
+#[test]
+fn the_rounds_for_several_are_the_fewest_that_can_tell_them_apart() {
+    let alpha = Rules::default().alpha;
+    for family in 1..40 {
+        let rounds = rounds_for_several(family, alpha);
+        let verdicts = |rounds: u32| {
+            let (slow, fast) = (vec![1.0; rounds as usize], vec![2.0; rounds as usize]);
+            let paired = paired(&slow, &fast, Direction::MoreIsBetter, &Rules::default());
+            let mut all = vec![paired.unwrap(); family];
+            correct_for_several(&mut all, alpha);
+            all.into_iter().map(|one| one.verdict).collect::<Vec<_>>()
+        };
+        let faster = vec![Verdict::Faster; family];
+        assert_eq!(verdicts(rounds), faster, "{family}");
+        assert_ne!(verdicts(rounds - 1), faster, "{family}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use loadline_load::pacing::Stop;
-use loadline_measure::compare::{MAX_ROUNDS, MIN_ROUNDS};
+use loadline_measure::compare::{self, MAX_ROUNDS, MIN_ROUNDS, Rules};
 
 use crate::args::LengthArgs;
 use crate::exit::Failure;
@@ -110,6 +110,16 @@ pub(super) fn rounds_until_precise(args: &LengthArgs, length: Length) -> Option<
     };
     let blocks = (time.as_nanos() / COMPARED_BLOCK.as_nanos()).min(MAX_ROUNDS as u128) as u32;
     (nothing_asked && blocks > MIN_ROUNDS as u32).then_some(blocks)
+}
+
+/// Default rounds in which the fastest of `subjects` can be shown to be ahead of all others; a run that is too short for
+/// the usual number keeps its own.
+pub(super) fn rounds_for_several(rounds: u32, subjects: usize) -> u32 {
+    let others = subjects.saturating_sub(1);
+    match rounds < DEFAULT_ROUNDS {
+        true => rounds,
+        false => rounds.max(compare::rounds_for_several(others, Rules::default().alpha)),
+    }
 }
 
 fn asked_rounds(rounds: u32, length: Length, most_rounds: u32) -> Result<u32, Failure> {
@@ -225,5 +235,14 @@ mod tests {
             let sum: u64 = (0..rounds).filter_map(|round| Length::Ops(ops).block(round, rounds).ops).sum();
             prop_assert_eq!(sum, ops);
         }
+    }
+
+    #[test]
+    fn more_subjects_take_more_rounds_to_tell_apart() {
+        assert_eq!(rounds_for_several(10, 1), 10);
+        assert_eq!(rounds_for_several(10, 6), 10);
+        assert_eq!(rounds_for_several(10, 7), 11);
+        assert_eq!(rounds_for_several(10, 12), 12);
+        assert_eq!(rounds_for_several(6, 12), 6);
     }
 }

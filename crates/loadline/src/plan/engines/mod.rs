@@ -78,6 +78,10 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
         args.value_size.clone()
     };
     let (length, rounds, warmup) = lengths::resolve(&with_length(&args.length), 1, MOST_ROUNDS)?;
+    let rounds = match args.length.rounds {
+        Some(_) => rounds,
+        None => lengths::rounds_for_several(rounds, largest_class(&choices, &classes)),
+    };
     let base = Plan {
         rounds,
         warmup,
@@ -111,6 +115,16 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
         cache,
         left_out,
     })
+}
+
+/// Number of engines in the class with the most of them.
+fn largest_class(choices: &[Choice], classes: &[Durability]) -> usize {
+    let engines = |durability: &Durability| {
+        let choices = choices.iter();
+        let able = choices.filter(|choice| choice.lacks(*durability).is_none());
+        able.filter(|choice| **choice != Choice::Null).count()
+    };
+    classes.iter().map(engines).max().unwrap_or(0)
 }
 
 /// The subset of `choices` that has the durability.
