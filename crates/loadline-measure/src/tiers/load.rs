@@ -16,6 +16,8 @@ pub struct TierLoad {
     pub memory_bytes: u64,
     /// The most bytes that are written to a tier below.
     pub tier_bytes: u64,
+    /// Gets per second of each subject in an open loop; `None` in a closed loop.
+    pub rate_ops_per_s: Option<f64>,
     /// Gets of each subject in a window, as planned.
     pub window_gets: u64,
     /// The cache that only recomputes, and a cache for each tier below memory. All of them are asked for the same keys.
@@ -56,6 +58,12 @@ pub struct LoadPhase {
     pub get_ns_p50: Option<u64>,
     /// 99th percentile; `None` with too few gets.
     pub get_ns_p99: Option<u64>,
+    /// In an open loop: mean time from the intended start of a get to its end.
+    pub response_time_ns: Option<f64>,
+    /// Median; `None` with too few gets.
+    pub response_time_ns_p50: Option<u64>,
+    /// 99th percentile; `None` with too few gets.
+    pub response_time_ns_p99: Option<u64>,
     /// Share of the gets that memory answers.
     pub memory_hit_ratio: f64,
     /// The same as predicted.
@@ -109,6 +117,12 @@ pub struct LoadWindow {
     pub get_ns_p50: Option<u64>,
     /// 99th percentile; `None` with too few gets.
     pub get_ns_p99: Option<u64>,
+    /// In an open loop: mean time from the intended start of a get to its end.
+    pub response_time_ns: Option<f64>,
+    /// Median; `None` with too few gets.
+    pub response_time_ns_p50: Option<u64>,
+    /// 99th percentile; `None` with too few gets.
+    pub response_time_ns_p99: Option<u64>,
     /// What answered.
     pub answers: Vec<LoadAnswer>,
 }

@@ -59,6 +59,7 @@ fn records() -> Vec<(&'static str, Record)> {
         ("tiers", tiers::record()),
         ("crowded tiers", tiers::crowded()),
         ("a cache under load", tiers::load()),
+        ("a cache under load at a rate", tiers::load_at_a_rate()),
         ("hostile tiers", tiers::hostile()),
         ("work", flames::record("slowlogPushEntry")),
     ]

@@ -55,6 +55,7 @@ fn no_line_is_longer_than_the_width() {
         tiers::record(),
         tiers::crowded(),
         tiers::load(),
+        tiers::load_at_a_rate(),
         tiers::hostile(),
     ];
     for (number, record) in records.iter().enumerate() {

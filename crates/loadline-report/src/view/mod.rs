@@ -178,8 +178,8 @@ fn how_to_read(record: &Record) -> Option<Section> {
     } else if record.engines.is_some() {
         lines.extend(engines::LEGEND);
     } else if let Some(tiers) = &record.tiers {
-        match tiers.load {
-            Some(_) => lines.extend(tiers::LOAD_LEGEND),
+        match &tiers.load {
+            Some(load) => lines.extend(tiers::load_legend(load)),
             None => lines.extend(tiers::LEGEND),
         }
     } else if !record.cases.is_empty() {

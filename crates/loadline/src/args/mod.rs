@@ -319,7 +319,7 @@ pub(crate) struct ServeArgs {
     /// Memory limit of the data, such as `512MiB`; 0 for none [default: 0]
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub(crate) maxmemory: Option<u64>,
-    /// At the limit: refuse writes, or remove the least used keys (with `volatile-lfu`, only keys with an expiry)
+    /// At the limit: refuse writes, or remove keys, by the names of Redis (with `volatile-`, only keys with an expiry)
     #[arg(long, value_enum, value_name = "POLICY", default_value = "noeviction")]
     pub(crate) maxmemory_policy: EvictionArg,
     /// CPU time that every command wastes: the slowdown that `prove` injects
@@ -334,8 +334,13 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EvictionArg {
     Noeviction,
+    AllkeysLru,
     AllkeysLfu,
+    AllkeysRandom,
+    VolatileLru,
     VolatileLfu,
+    VolatileRandom,
+    VolatileTtl,
 }
 
 /// Check, repair, compact, export or import a store's directory

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{ChoiceArgs, LengthArgs, LoginArgs, ResultArgs};
+use super::{ArrivalsArg, ChoiceArgs, LengthArgs, LoginArgs, ResultArgs};
 use crate::units::{self, KeyDistSpec};
 
 pub(super) const HELP: &str = "\
@@ -16,7 +16,7 @@ Examples:
   loadline tiers redis --load-command './render-page 17' --duration 2s
   loadline tiers --reproduce
   loadline tiers --trace cluster52.csv
-  loadline tiers --key-dist zipf:0.99 --keys 100k --ram 64MiB
+  loadline tiers --key-dist zipf:0.99 --keys 100k --ram 64MiB --rate 1k
 
 Tiers: redis (redis-server over TCP), redis-unix (over a Unix socket), embedded (our own server
 over TCP), redis://HOST:PORT (a running server), store (our own store), heed (LMDB), redb, fjall.
@@ -89,6 +89,14 @@ pub(crate) struct TiersArgs {
     /// Most bytes written to each tier below memory under load [default: 8 times --ram]
     #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "key_dist")]
     pub(crate) tier_size: Option<u64>,
+    /// Gets per second of that load (open loop) [default: closed loop]
+    ///
+    /// Response times then count from the intended start of a get, so they contain the wait for earlier gets.
+    #[arg(long, value_name = "OPS", value_parser = units::count, requires = "key_dist")]
+    pub(crate) rate: Option<u64>,
+    /// Spacing of the gets of an open loop [default: uniform]
+    #[arg(long, value_enum, value_name = "PROCESS", requires = "rate")]
+    pub(crate) arrivals: Option<ArrivalsArg>,
     /// Directory for the files of embedded stores [default: that for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use loadline_cache::codec::{Codec, Json, MessagePack, Postcard, Prost};
+use loadline_cache::codec::{Bitcode, Codec, Flat, Json, MessagePack, Postcard, Prost, Rkyv};
 use prost::Message;
 
+use super::Object;
 use super::floor::{Floor, Tile};
 
 /// How a floor becomes bytes.
@@ -12,6 +13,10 @@ use super::floor::{Floor, Tile};
 pub(crate) enum Encoding {
     /// The fields of all tiles one after the other, written by hand.
     Columns,
+    /// rkyv: read in place, and never decoded.
+    Rkyv,
+    /// bitcode.
+    Bitcode,
     /// postcard, by serde.
     Postcard,
     /// Protocol Buffers with packed fields, one message for all tiles.
@@ -37,8 +42,10 @@ const ITEM_BYTES: usize = 8;
 
 impl Encoding {
     /// Those of floors, the fastest first.
-    pub(crate) const OF_FLOORS: [Self; 6] = [
+    pub(crate) const OF_FLOORS: [Self; 8] = [
         Self::Columns,
+        Self::Rkyv,
+        Self::Bitcode,
         Self::Postcard,
         Self::Protobuf,
         Self::MessagePack,
@@ -50,6 +57,8 @@ impl Encoding {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Columns => "columns",
+            Self::Rkyv => "rkyv",
+            Self::Bitcode => "bitcode",
             Self::Postcard => "postcard",
             Self::Protobuf => "protobuf",
             Self::ProtobufTiles => "protobuf-tiles",
@@ -69,6 +78,8 @@ impl Encoding {
                 columns(floor, bytes);
                 Ok(())
             }
+            Self::Rkyv => Flat::new(floor).and_then(|flat| Rkyv.encode(&flat, bytes)),
+            Self::Bitcode => Bitcode.encode(floor, bytes),
             Self::Postcard => Postcard.encode(floor, bytes),
             Self::Protobuf => Prost.encode(&FloorMessage::from(floor), bytes),
             Self::ProtobufTiles => Prost.encode(&TilesMessage::from(floor), bytes),
@@ -78,19 +89,20 @@ impl Encoding {
         .map_err(|error| error.to_string())
     }
 
-    /// The floor of `bytes`.
+    /// The object of `bytes`.
     ///
     /// # Errors
     /// That they are none.
-    pub(crate) fn decode(self, bytes: &[u8]) -> Result<Floor, String> {
+    pub(crate) fn decode(self, bytes: &[u8]) -> Result<Object, String> {
         let floor = match self {
-            Self::Columns | Self::Raw => return from_columns(bytes).ok_or_else(|| DAMAGED.into()),
+            Self::Raw => return Ok(Object::Bytes(bytes.to_vec())),
+            Self::Rkyv => return in_place(bytes),
+            Self::Columns => from_columns(bytes).ok_or_else(|| DAMAGED.into()),
+            Self::Bitcode => Bitcode.decode(bytes),
             Self::Postcard => Postcard.decode(bytes),
             Self::Protobuf => {
                 let message: Result<FloorMessage, _> = Prost.decode(bytes);
-                return message
-                    .map_err(|error| error.to_string())
-                    .and_then(|message| message.floor().ok_or_else(|| DAMAGED.into()));
+                message.and_then(|message| message.floor().ok_or_else(|| DAMAGED.into()))
             }
             Self::ProtobufTiles => {
                 let message: Result<TilesMessage, _> = Prost.decode(bytes);
@@ -99,14 +111,28 @@ impl Encoding {
             Self::MessagePack => MessagePack.decode(bytes),
             Self::Json => Json.decode(bytes),
         };
-        let floor: Floor = floor.map_err(|error| error.to_string())?;
-        let tiles = u64::from(floor.width) * u64::from(floor.height);
-        if tiles == floor.tiles.len() as u64 {
-            Ok(floor)
+        let floor = floor.map_err(|error| error.to_string())?;
+        if has_all_tiles(floor.width, floor.height, floor.tiles.len()) {
+            Ok(Object::Floor(floor))
         } else {
             Err(DAMAGED.into())
         }
     }
+}
+
+/// The floor that `bytes` are, in aligned memory.
+fn in_place(bytes: &[u8]) -> Result<Object, String> {
+    let floor: Flat<Floor> = Rkyv.decode(bytes).map_err(|error| error.to_string())?;
+    let (width, height) = (floor.width.to_native(), floor.height.to_native());
+    if has_all_tiles(width, height, floor.tiles.len()) {
+        Ok(Object::Flat(floor))
+    } else {
+        Err(DAMAGED.into())
+    }
+}
+
+fn has_all_tiles(width: u32, height: u32, tiles: usize) -> bool {
+    u64::from(width) * u64::from(height) == tiles as u64
 }
 
 impl fmt::Display for Encoding {
@@ -188,7 +214,7 @@ fn number(bytes: &[u8]) -> u32 {
 
 /// A floor whose fields are packed.
 #[derive(Clone, PartialEq, Message)]
-struct FloorMessage {
+pub(crate) struct FloorMessage {
     #[prost(uint32, tag = "1")]
     width: u32,
     #[prost(uint32, tag = "2")]
@@ -329,9 +355,13 @@ mod tests {
             let mut bytes = b"before".to_vec();
             encoding.encode(&floor, &mut bytes).unwrap();
             let bytes = &bytes[6..];
-            assert_eq!(encoding.decode(bytes).unwrap(), floor, "{encoding}");
+            let whole = match encoding {
+                Encoding::Rkyv => Object::Flat(Flat::new(&floor).unwrap()),
+                _ => Object::Floor(floor.clone()),
+            };
+            assert_eq!(encoding.decode(bytes).unwrap(), whole, "{encoding}");
             let cut = encoding.decode(&bytes[..bytes.len() - 1]);
-            assert!(cut.as_ref() != Ok(&floor), "{encoding}");
+            assert!(cut.as_ref() != Ok(&whole), "{encoding}");
         }
     }
 
@@ -347,6 +377,9 @@ mod tests {
         assert!(bytes(Encoding::ProtobufTiles) > 1.7 * lean);
         assert!(bytes(Encoding::Columns) < 1.3 * lean);
         assert!(bytes(Encoding::Json) > 4.0 * lean);
+        // The most compact one, and the one with the layout of memory.
+        assert!(bytes(Encoding::Bitcode) < 0.9 * lean);
+        assert!(bytes(Encoding::Rkyv) > 1.5 * lean);
     }
 
     #[test]
@@ -362,6 +395,12 @@ mod tests {
             ..FloorMessage::default()
         };
         assert!(Encoding::Protobuf.decode(&message.encode_to_vec()).is_err());
+        // A floor that is laid out with fewer tiles than it declares.
+        let mut floor = Floor::generate(4, 4, 1);
+        floor.tiles.pop();
+        let mut bytes = Vec::new();
+        Encoding::Rkyv.encode(&floor, &mut bytes).unwrap();
+        assert!(Encoding::Rkyv.decode(&bytes).is_err());
     }
 
     proptest! {

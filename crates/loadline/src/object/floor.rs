@@ -21,7 +21,19 @@ const WALL: u8 = 1;
 const WATER: u8 = 2;
 
 /// A tile.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Serialize,
+    Deserialize,
+    bitcode::Encode,
+    bitcode::Decode,
+    rkyv::Archive,
+    rkyv::Serialize,
+)]
+#[rkyv(derive(Debug, PartialEq))]
 pub(crate) struct Tile {
     /// Open, wall or water.
     pub(crate) kind: u8,
@@ -33,7 +45,18 @@ pub(crate) struct Tile {
 }
 
 /// Tiles, row by row.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Serialize,
+    Deserialize,
+    bitcode::Encode,
+    bitcode::Decode,
+    rkyv::Archive,
+    rkyv::Serialize,
+)]
+#[rkyv(derive(Debug, PartialEq))]
 pub(crate) struct Floor {
     pub(crate) width: u32,
     pub(crate) height: u32,

@@ -1,10 +1,12 @@
 //! The object that the tiers of a cache keep: the floor of a game, or bytes of the user.
 
 mod compression;
-mod encoding;
+pub(crate) mod encoding;
 mod floor;
 
 use std::fmt;
+
+use loadline_cache::codec::Flat;
 
 pub(crate) use compression::Compression;
 pub(crate) use encoding::Encoding;
@@ -14,6 +16,8 @@ pub(crate) use floor::{Floor, LONGEST_SIDE, SIDE};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Object {
     Floor(Floor),
+    /// A floor that is read in place.
+    Flat(Flat<Floor>),
     Bytes(Vec<u8>),
 }
 
@@ -29,6 +33,7 @@ impl Object {
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Floor(floor) => floor.bytes(),
+            Self::Flat(floor) => (size_of::<Self>() + floor.bytes().len()) as u64,
             Self::Bytes(bytes) => (size_of::<Self>() + bytes.len()) as u64,
         }
     }
@@ -62,6 +67,10 @@ impl Format {
     fn encode_plain(self, object: &Object, bytes: &mut Vec<u8>) -> Result<(), String> {
         match object {
             Object::Floor(floor) => self.encoding.encode(floor, bytes),
+            Object::Flat(floor) => {
+                bytes.extend_from_slice(floor.bytes());
+                Ok(())
+            }
             Object::Bytes(own) => {
                 bytes.extend_from_slice(own);
                 Ok(())
@@ -75,20 +84,13 @@ impl Format {
     /// That they are none.
     pub(crate) fn decode(self, bytes: &[u8]) -> Result<Object, String> {
         let Some(compression) = self.compression else {
-            return self.decode_plain(bytes);
+            return self.encoding.decode(bytes);
         };
         let (length, packed) = bytes
             .split_first_chunk::<4>()
             .ok_or("the bytes are not a compressed object")?;
         let plain = compression.decompress(packed, u32::from_le_bytes(*length) as usize)?;
-        self.decode_plain(&plain)
-    }
-
-    fn decode_plain(self, bytes: &[u8]) -> Result<Object, String> {
-        match self.encoding {
-            Encoding::Raw => Ok(Object::Bytes(bytes.to_vec())),
-            encoding => encoding.decode(bytes).map(Object::Floor),
-        }
+        self.encoding.decode(&plain)
     }
 }
 

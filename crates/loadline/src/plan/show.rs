@@ -189,14 +189,7 @@ impl Case {
             Length::Time(time) => format!("{} per target", duration_text(time)),
         };
         out.entry("pacing", pacing_json(self.pacing));
-        let pacing = match self.pacing {
-            Pacing::Closed => "closed loop".into(),
-            Pacing::Open { rate, arrivals } => format!(
-                "open loop at {rate} operations per second, {} arrivals",
-                arrivals_text(arrivals)
-            ),
-        };
-        out.line(format!("{pacing}, {length}"));
+        out.line(format!("{}, {length}", pacing_text(self.pacing)));
         out.entry("connections", self.connections);
         out.entry("threads", self.threads);
         out.entry("pipeline", self.pipeline);
@@ -271,7 +264,17 @@ fn operation_json(operation: &Operation) -> Value {
     json!({ "name": operation.name(), "weight": operation.weight(), "commands": operation.lines().collect::<Vec<_>>() })
 }
 
-fn pacing_json(pacing: Pacing) -> Value {
+pub(super) fn pacing_text(pacing: Pacing) -> String {
+    match pacing {
+        Pacing::Closed => "closed loop".into(),
+        Pacing::Open { rate, arrivals } => format!(
+            "open loop at {rate} operations per second, {} arrivals",
+            arrivals_text(arrivals)
+        ),
+    }
+}
+
+pub(super) fn pacing_json(pacing: Pacing) -> Value {
     match pacing {
         Pacing::Closed => json!("closed"),
         Pacing::Open { rate, arrivals } => {

@@ -1,7 +1,9 @@
 //! Plots as inline SVG, all of one size and scale, so that their text has one size too.
 
+mod chart;
+mod ladder;
+mod map;
 mod rows;
-mod tiers;
 
 use loadline_measure::words;
 
@@ -51,8 +53,8 @@ pub(super) fn draw(plot: &Plot) -> Option<Figure> {
         Plot::Spread(plot) => spread(plot),
         Plot::Ratios(plot) => rows::ratios(plot),
         Plot::Times(plot) => rows::times(plot),
-        Plot::Ladder(plot) => tiers::ladder(plot),
-        Plot::Map(plot) => tiers::map(plot),
+        Plot::Ladder(plot) => ladder::ladder(plot),
+        Plot::Map(plot) => map::map(plot),
     }
 }
 

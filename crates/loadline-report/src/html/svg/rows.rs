@@ -2,16 +2,10 @@
 
 use loadline_measure::words;
 
-use super::{Anchor, COLOURS, Figure, LETTER, Labels, RIGHT, TOP, WIDTH, label, log_ticks, svg};
-use crate::clean::{columns, escaped, shortened};
-use crate::document::{Ratios, Times, Unit};
-
-/// The height of a row.
-pub(super) const ROW: f64 = 24.0;
-/// Labels are cut beyond this.
-pub(super) const MOST_LABEL: usize = 24;
-/// Larger logarithms are not measured and would break the axis.
-pub(super) const MOST_LOG: f64 = 15.0;
+use super::chart::{Chart, MOST_LOG, Tick, axis, range};
+use super::{COLOURS, Figure};
+use crate::clean::escaped;
+use crate::document::{Ratios, Times};
 
 /// A figure with its range, as logarithms.
 struct Row<'p> {
@@ -32,13 +26,6 @@ impl Row<'_> {
     }
 }
 
-/// A line across the picture and its label.
-struct Tick {
-    log: f64,
-    text: String,
-    class: &'static str,
-}
-
 /// Ratios with their intervals.
 pub(super) fn ratios(plot: &Ratios) -> Option<Figure> {
     let rows = plot.rows.iter().map(|row| Row {
@@ -50,16 +37,16 @@ pub(super) fn ratios(plot: &Ratios) -> Option<Figure> {
         hi: row.hi.log10(),
     });
     let rows: Vec<Row<'_>> = rows.filter(|row| row.fits(6.0)).collect();
-    let (low, high) = range(&rows)?;
+    let (low, high) = ends(&rows)?;
     let (low, high) = (low.min(0.8_f64.log10()), high.max(1.25_f64.log10()));
     let pad = (high - low) * 0.06;
-    let ends = (low - pad, high + pad);
-    let ticks = ratio_ticks(ends.0, ends.1).into_iter().map(|tick| Tick {
+    let (low, high) = (low - pad, high + pad);
+    let ticks = ratio_ticks(low, high).into_iter().map(|tick| Tick {
         log: tick.log10(),
         text: words::ratio(tick),
         class: if tick == 1.0 { "one" } else { "grid" },
     });
-    Some(draw(&plot.caption, &rows, ends, ticks))
+    Some(draw(&plot.caption, &[], &rows, (low, high), ticks))
 }
 
 /// Times with their ranges.
@@ -73,71 +60,36 @@ pub(super) fn times(plot: &Times) -> Option<Figure> {
         hi: row.hi_ns.log10(),
     });
     let rows: Vec<Row<'_>> = rows.filter(|row| row.fits(MOST_LOG)).collect();
-    let (low, high) = range(&rows)?;
-    let logs = log_ticks(low, high);
-    let ends = (logs[0].min(low), logs[logs.len() - 1].max(high));
-    let ticks = logs.into_iter().map(|log| Tick {
-        log,
-        text: label(Unit::Time, 10_f64.powf(log).round()),
-        class: "grid",
-    });
-    Some(Figure {
-        key: plot.key.clone(),
-        ..draw(&plot.caption, &rows, ends, ticks)
-    })
+    let (logs, ends) = axis(ends(&rows)?);
+    let ticks = logs.into_iter().map(Tick::time);
+    Some(draw(&plot.caption, &plot.key, &rows, ends, ticks))
 }
 
 /// The ends of all rows; `None` without any.
-fn range(rows: &[Row<'_>]) -> Option<(f64, f64)> {
-    let low = rows.iter().map(|row| row.lo).reduce(f64::min)?;
-    let high = rows.iter().map(|row| row.hi).reduce(f64::max)?;
-    Some((low, high))
+fn ends(rows: &[Row<'_>]) -> Option<(f64, f64)> {
+    range(rows.iter().flat_map(|row| [row.lo, row.hi]))
 }
 
 /// The rows from the top down, on an axis with these ends.
 fn draw(
     caption: &str,
+    key: &[(usize, String)],
     rows: &[Row<'_>],
-    (low, high): (f64, f64),
+    ends: (f64, f64),
     ticks: impl Iterator<Item = Tick>,
 ) -> Figure {
-    let names: Vec<_> = rows
-        .iter()
-        .map(|row| shortened(row.label, MOST_LABEL))
-        .collect();
-    let longest = names.iter().map(|name| columns(name)).max().unwrap_or(0);
-    let left = longest as f64 * LETTER + 14.0;
-    let foot = TOP + ROW * rows.len() as f64;
-    let x = |log: f64| left + (log - low) / (high - low) * (WIDTH - left - RIGHT);
-    let mut labels = Labels::default();
-    let mut body = String::new();
-    for tick in ticks {
-        let at = x(tick.log);
-        if labels.place((at, foot + 16.0), Anchor::Middle, &tick.text) {
-            body.push_str(&format!(
-                "<line class=\"{}\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{foot:.1}\"/>\n",
-                tick.class
-            ));
-        }
-    }
-    for (place, (row, name)) in rows.iter().zip(&names).enumerate() {
-        let (y, colour) = (TOP + ROW * (place as f64 + 0.5), row.colour % COLOURS);
-        labels.place((left - 8.0, y + 4.0), Anchor::End, name);
-        body.push_str(&format!(
-            "<line class=\"line k{colour}\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\n\
-             <circle class=\"k{colour}\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{}</title></circle>\n",
-            x(row.lo),
-            x(row.hi),
-            x(row.at),
+    let mut chart = Chart::new(rows.iter().map(|row| row.label), ends, ticks);
+    for (place, row) in rows.iter().enumerate() {
+        let colour = row.colour % COLOURS;
+        chart.line(&format!("line k{colour}"), place, (row.lo, row.hi));
+        chart.push(&format!(
+            "<circle class=\"k{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{}</title></circle>\n",
+            chart.x(row.at),
+            chart.y(place),
             escaped(row.title)
         ));
     }
-    body.push_str(&labels.svg);
-    Figure {
-        caption: caption.to_owned(),
-        key: Vec::new(),
-        svg: svg(caption, foot + 24.0, &body),
-    }
+    chart.figure(caption, key.to_vec())
 }
 
 /// Ratios worth a tick within the range of logarithms, at least an eighth of it apart; 1 is always

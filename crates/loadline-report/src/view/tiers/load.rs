@@ -10,8 +10,18 @@ use crate::document::{
 };
 
 /// How the tables are read.
-pub(in crate::view) const LEGEND: [&str; 5] = [
-    "All caches are asked for the same keys in the same order, by one caller in a closed loop, and take turns window by window. The time of a get includes writing what was recomputed to the tier. It is a service time: a get begins once the one before it has ended, so no time of waiting for a turn is in it, as it would be in an open loop.",
+pub(in crate::view) fn legend(load: &TierLoad) -> Vec<&'static str> {
+    let pacing = match load.rate_ops_per_s {
+        None => CLOSED,
+        Some(_) => OPEN,
+    };
+    [SAME_KEYS, pacing].into_iter().chain(LEGEND).collect()
+}
+
+const SAME_KEYS: &str = "All caches are asked for the same keys in the same order, by one caller, and take turns window by window. The time of a get includes writing what was recomputed to the tier.";
+const CLOSED: &str = "The time of a get is a service time, because the loop is closed: a get begins once the one before it has ended, so no time of waiting for a turn is in it. For response times use --rate.";
+const OPEN: &str = "The time of a get is a service time. The response time counts from the intended start of the get, so it contains the wait for earlier gets; each window begins without waiting gets. busy: the share of the time that the caller spends in gets; from 100 % on, the cache does not keep the rate.";
+const LEGEND: [&str; 4] = [
     "memory, tier: the share of the gets that memory answers, and of those that reach the tier the share that it answers; LRU: the same shares as predicted for tiers of the same sizes that evict the least recently used object.",
     "saves: how much less a get takes than with no tier, as the median over the windows with its interval; negative if it takes more.",
     "restart: memory is emptied, and the tier keeps its objects.",
@@ -26,7 +36,7 @@ const GETS: Axis = Axis {
 
 /// Tables and plots of the load.
 pub(super) fn sections(load: &TierLoad) -> Vec<Option<Section>> {
-    vec![phases(load), answers(load)]
+    vec![phases(load), responses(load), answers(load)]
 }
 
 fn phases(load: &TierLoad) -> Option<Section> {
@@ -45,13 +55,60 @@ fn phases(load: &TierLoad) -> Option<Section> {
         title: title(subject),
         rows: subject.phases.iter().map(phase).collect(),
     });
+    let rate = load.rate_ops_per_s.map_or_else(String::new, |rate| {
+        format!(", {} gets per second", words::amount(rate as u64))
+    });
     let caption = format!(
-        "The cache under load: {} over {} keys, {} of memory",
+        "The cache under load: {} over {} keys, {} of memory{rate}",
         load.key_dist,
         words::amount(load.keys),
         words::bytes(load.memory_bytes)
     );
     table(&caption, columns, groups.collect(), course(load))
+}
+
+/// Response times at the rate of an open loop.
+fn responses(load: &TierLoad) -> Option<Section> {
+    let rate = load.rate_ops_per_s?;
+    let columns = vec![
+        Column::text("phase", 0),
+        Column::figure("response", 0),
+        Column::figure("p50", 0),
+        Column::figure("p99", 0),
+        Column::figure("service", 0),
+        Column::figure("busy", 0),
+    ];
+    let row = |phase: &LoadPhase| {
+        let busy = phase.get_ns * rate / 1e9;
+        let tone = if busy < 1.0 { Tone::Plain } else { Tone::Warn };
+        cells(vec![
+            phase.name.as_str().into(),
+            time(phase.response_time_ns),
+            cases::percentile(phase.response_time_ns_p50),
+            cases::percentile(phase.response_time_ns_p99),
+            words::duration(phase.get_ns).into(),
+            Cell::new(tone, words::percent(busy)),
+        ])
+    };
+    let groups = load.subjects.iter().map(|subject| RowGroup {
+        title: subject.name.clone(),
+        rows: subject.phases.iter().map(row).collect(),
+    });
+    let series = series(load, |window| {
+        window.response_time_ns.filter(|ns| *ns > 0.0)
+    });
+    let mean = "Mean response time of a get";
+    let plot = plot(mean, TIME, series, load).map(|plot| Block::Plot(Plot::Lines(plot)));
+    let caption = format!(
+        "Response times at {} gets per second",
+        words::amount(rate as u64)
+    );
+    table(
+        &caption,
+        columns,
+        groups.collect(),
+        plot.into_iter().collect(),
+    )
 }
 
 /// A cache, and when it was steady.
@@ -170,7 +227,8 @@ fn line(label: String, colour: usize, points: Vec<(f64, f64)>) -> Series {
 
 /// How the load went, in plots.
 fn course(load: &TierLoad) -> Vec<Block> {
-    let mut blocks = vec![plot("Mean time of a get", TIME, means(load), load)];
+    let means = series(load, |window| Some(window.get_ns).filter(|ns| *ns > 0.0));
+    let mut blocks = vec![plot("Mean time of a get", TIME, means, load)];
     for subject in load
         .subjects
         .iter()
@@ -206,13 +264,11 @@ const SHARE: Axis = Axis {
     unit: Unit::Count,
 };
 
-fn means(load: &TierLoad) -> Vec<Series> {
+/// A line for each cache.
+fn series(load: &TierLoad, of: impl Fn(&LoadWindow) -> Option<f64>) -> Vec<Series> {
     let subjects = load.subjects.iter().enumerate();
     subjects
-        .map(|(colour, subject)| {
-            let points = points(subject, |window| Some(window.get_ns).filter(|ns| *ns > 0.0));
-            line(subject.name.clone(), colour, points)
-        })
+        .map(|(colour, subject)| line(subject.name.clone(), colour, points(subject, &of)))
         .collect()
 }
 

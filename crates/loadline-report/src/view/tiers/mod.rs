@@ -1,6 +1,7 @@
 //! The tiers of a cache for one object: the options, the ladder, the map, and the tables behind them.
 
 mod load;
+mod pictures;
 
 use loadline_measure::record::{
     BatchCost, Case, Claim, Flaw, Record, TierCost, TierVerdict, Tiers, ValueBytes, Waterfall,
@@ -9,10 +10,10 @@ use loadline_measure::words;
 
 use super::cases;
 use crate::document::{
-    Axis, Block, Cell, Column, DecisionMap, Item, Ladder, Lines, MapPoint, Plot, Row, RowGroup,
-    Rung, Scale, Section, Series, Table, Tone, Unit,
+    Axis, Block, Cell, Column, Item, Lines, Plot, Row, RowGroup, Scale, Section, Series, Table,
+    Tone, Unit,
 };
-pub(super) use load::LEGEND as LOAD_LEGEND;
+pub(super) use load::legend as load_legend;
 
 /// How the tables are read.
 pub(super) const LEGEND: [&str; 7] = [
@@ -25,19 +26,6 @@ pub(super) const LEGEND: [&str; 7] = [
     "Objects, connections and keys are made before the clock starts; what they cost is in the table of the set-up.",
 ];
 
-/// Groups of parts, with a colour each.
-const GROUPS: [&str; 6] = [
-    "codec",
-    "client",
-    "network",
-    "server",
-    "embedded store",
-    "rest, or not divided",
-];
-const REST: usize = 5;
-/// The lines of the map.
-const RATIOS: [f64; 4] = [0.2, 0.5, 0.8, 0.95];
-
 /// Hit ratios whose memory is shown.
 const HIT_RATIOS: [f64; 6] = [0.5, 0.7, 0.8, 0.9, 0.95, 0.99];
 
@@ -48,7 +36,7 @@ pub(super) fn sections(record: &Record, tiers: &Tiers) -> Vec<Option<Section>> {
     }
     vec![
         options(tiers),
-        pictures(record, tiers),
+        pictures::section(record, tiers),
         costs(tiers),
         waterfalls(tiers),
         codecs(record),
@@ -133,54 +121,6 @@ fn named(subject: &str, codec: Option<&str>) -> String {
     }
 }
 
-fn pictures(record: &Record, tiers: &Tiers) -> Option<Section> {
-    if tiers.costs.is_empty() {
-        return None;
-    }
-    let mut rows: Vec<Rung> = Vec::new();
-    for (subject, operation) in [("memory", "hit"), ("memory", "deep copy")] {
-        let case = stage(record, "tiers")
-            .find(|case| case.subject.name == subject && case.scenario.workload == operation);
-        rows.extend(case.map(|case| rung(case, operation)));
-    }
-    rows.extend(tiers.costs.iter().map(|cost| tier_rung(tiers, cost)));
-    rows.push(recompute_rung(record, tiers));
-    rows.sort_by(|one, other| one.ns.total_cmp(&other.ns));
-    let mut points: Vec<MapPoint> = Vec::new();
-    for (place, cost) in tiers.costs.iter().enumerate() {
-        points.push(MapPoint {
-            label: named(&cost.subject, cost.codec.as_deref()),
-            title: format!(
-                "{}: hit {}, recompute {}",
-                named(&cost.subject, cost.codec.as_deref()),
-                words::duration(cost.get_ns),
-                words::duration(tiers.object.recompute_ns)
-            ),
-            colour: place,
-            get_ns: cost.get_ns,
-            p99_ns: cost.get_ns_p99.map(|ns| ns as f64),
-        });
-    }
-    let ladder = Ladder {
-        caption: "Tier ladder: mean time, divided by the shares of its parts (line: fastest to p99, dot: median)".into(),
-        key: GROUPS.iter().enumerate().map(|(colour, name)| (colour, (*name).to_owned())).collect(),
-        rows,
-    };
-    let map = DecisionMap {
-        caption: "Decision map: a tier pays at the hit ratio of a diagonal if its mark is above it (vertical axis: time to recompute; a write is assumed to take as long as a read; line: to p99)".into(),
-        recompute_ns: tiers.object.recompute_ns,
-        ratios: RATIOS.to_vec(),
-        points,
-    };
-    Section::new(
-        "Tier ladder and decision map",
-        vec![
-            Block::Plot(Plot::Ladder(ladder)),
-            Block::Plot(Plot::Map(map)),
-        ],
-    )
-}
-
 /// The cases of a stage.
 fn stage<'r>(record: &'r Record, name: &'static str) -> impl Iterator<Item = &'r Case> {
     let cases = record.cases.iter();
@@ -190,75 +130,6 @@ fn stage<'r>(record: &'r Record, name: &'static str) -> impl Iterator<Item = &'r
 /// The mean time of an operation of a case.
 fn mean(case: &Case) -> f64 {
     case.duration_ns as f64 / case.ops.max(1) as f64
-}
-
-/// A rung without parts.
-fn rung(case: &Case, operation: &str) -> Rung {
-    let times = &case.response_time_ns;
-    let ns = mean(case);
-    let label = format!("{}: {operation}", case.subject.name);
-    Rung {
-        title: format!("{label}, {}", words::duration(ns)),
-        label,
-        ns,
-        min_ns: times.min.map(|ns| ns as f64),
-        p50_ns: times.p50.map(|ns| ns as f64),
-        p99_ns: times.p99.map(|ns| ns as f64),
-        parts: vec![(REST, 1.0)],
-    }
-}
-
-fn recompute_rung(record: &Record, tiers: &Tiers) -> Rung {
-    let case = stage(record, "tiers").find(|case| case.subject.name == "recompute");
-    let measured = case.map(|case| rung(case, "this object"));
-    let ns = tiers.object.recompute_ns;
-    measured.unwrap_or_else(|| Rung {
-        label: "recompute, as given".into(),
-        title: format!("recompute, as given, {}", words::duration(ns)),
-        ns,
-        min_ns: None,
-        p50_ns: None,
-        p99_ns: None,
-        parts: vec![(REST, 1.0)],
-    })
-}
-
-fn tier_rung(tiers: &Tiers, cost: &TierCost) -> Rung {
-    let label = named(&cost.subject, cost.codec.as_deref());
-    let waterfall = tiers.waterfalls.iter().find(|waterfall| {
-        waterfall.subject == cost.subject
-            && waterfall.operation == "get"
-            && waterfall.codec == cost.codec
-    });
-    Rung {
-        title: format!("{label}: hit {}", words::duration(cost.get_ns)),
-        label,
-        ns: cost.get_ns,
-        min_ns: cost.get_ns_min.map(|ns| ns as f64),
-        p50_ns: cost.get_ns_p50.map(|ns| ns as f64),
-        p99_ns: cost.get_ns_p99.map(|ns| ns as f64),
-        parts: waterfall.map_or_else(|| vec![(REST, 1.0)], shares),
-    }
-}
-
-/// The shares of the groups of parts, as colours.
-fn shares(waterfall: &Waterfall) -> Vec<(usize, f64)> {
-    let is_embedded = waterfall.network_ns.is_none();
-    let mut groups = [0.0; GROUPS.len()];
-    for (name, ns) in waterfall.parts() {
-        let group = match name {
-            "encode" | "decode" => 0,
-            "network" => 2,
-            "server" => 3,
-            _ if is_embedded => 4,
-            _ => 1,
-        };
-        groups[group] += ns;
-    }
-    groups[REST] = waterfall.unattributed_ns.max(0.0);
-    let all: f64 = groups.iter().sum::<f64>().max(1.0);
-    let shares = groups.iter().enumerate();
-    shares.map(|(colour, ns)| (colour, ns / all)).collect()
 }
 
 /// A time, or a dash where it was not measured.

@@ -52,7 +52,7 @@ impl Walk<'_> {
             name: "load".into(),
             ..plan.cases[0].clone()
         };
-        let window_gets = load.window_gets(case.length, get);
+        let window_gets = load.window_gets(&case, get);
         let places = std::iter::once(None).chain((0..self.bench.places.len()).map(Some));
         let places: Vec<Option<usize>> = places.collect();
         let name = |place: &Option<usize>| match place {

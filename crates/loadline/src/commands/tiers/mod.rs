@@ -181,7 +181,7 @@ impl Walk<'_> {
             .collect::<Result<Vec<Case>, Failure>>()?;
         let blocks = Blocks {
             title: stage.name.to_owned(),
-            names: cases.iter().map(|case| case.name.clone()).collect(),
+            names: stage.arms.iter().map(|arm| self.title(arm)).collect(),
             rounds: Rounds {
                 stops: (0..rounds_of(self.plan, stage))
                     .map(|round| plan.block(&cases[0], round))
@@ -235,6 +235,22 @@ impl Walk<'_> {
         })
     }
 
+    /// What progress calls an arm.
+    fn title(&self, arm: &Arm) -> String {
+        let (subject, step) = (self.subject(arm), arm.step.name());
+        let mut title = match subject == step {
+            true => subject,
+            false => format!("{subject} {step}"),
+        };
+        if has_codec(arm) {
+            title += &format!(", {}", arm.format);
+        }
+        if arm.batch > 1 {
+            title += &format!(", {} objects", arm.batch);
+        }
+        title
+    }
+
     /// What reports call the subject of an arm.
     fn subject(&self, arm: &Arm) -> String {
         match arm.step {
@@ -286,17 +302,21 @@ impl Walk<'_> {
             .step
             .place()
             .map(|place| self.plan.places[place].latency);
-        let has_codec = match arm.step {
-            Step::Recompute | Step::Hit | Step::DeepCopy | Step::Setup(..) => false,
-            Step::Tier(_, op) => op != plan::TierOp::Miss,
-            Step::Encode | Step::Decode | Step::Null(..) | Step::Flawed(..) => true,
-        };
         let scenario = &mut entry.scenario;
         scenario.suite = Some(stage.name.into());
-        scenario.codec = has_codec.then(|| arm.format.to_string());
+        scenario.codec = has_codec(arm).then(|| arm.format.to_string());
         scenario.latency_ns = nanoseconds(latency.unwrap_or_default());
         if arm.batch > 1 && scenario.mode != Mode::Call {
             scenario.mode = Mode::Batch;
         }
+    }
+}
+
+/// Whether a codec belongs to what an arm does.
+fn has_codec(arm: &Arm) -> bool {
+    match arm.step {
+        Step::Recompute | Step::Hit | Step::DeepCopy | Step::Setup(..) => false,
+        Step::Tier(_, op) => op != plan::TierOp::Miss,
+        Step::Encode | Step::Decode | Step::Null(..) | Step::Flawed(..) => true,
     }
 }

@@ -276,11 +276,16 @@ impl Shape<'_> {
         arms
     }
 
-    /// The codecs that the first server is measured with, in addition to that of the tiers: that of the write-up and
-    /// the lean form of it.
+    /// The codecs that the first server is measured with, in addition to that of the tiers: those of the cache that are
+    /// the fastest to read and the smallest, that of the write-up and the lean form of it.
     fn further_encodings(&self) -> Vec<Encoding> {
         match self.source {
-            Source::Floor { .. } => vec![Encoding::Protobuf, Encoding::ProtobufTiles],
+            Source::Floor { .. } => vec![
+                Encoding::Rkyv,
+                Encoding::Bitcode,
+                Encoding::Protobuf,
+                Encoding::ProtobufTiles,
+            ],
             Source::File { .. } | Source::Command(_) => Vec::new(),
         }
     }

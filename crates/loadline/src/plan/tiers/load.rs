@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use loadline_load::keys::KeyPicker;
-use loadline_load::pacing::Stop;
+use loadline_load::pacing::{Pacing, Stop};
 
-use super::super::{Case, Length, Plan, Surroundings};
+use super::super::{Case, Length, Plan, Surroundings, pacing};
 use crate::args::TiersArgs;
 use crate::exit::Failure;
 use crate::units::{bytes_text, key_dist_text};
@@ -83,10 +83,12 @@ impl CacheLoad {
                 .then(|| DEFAULT_PHASE_GETS.div_ceil(u64::from(base.rounds))),
         };
         load.check_memory(base, around)?;
+        let pacing = pacing(args.rate, args.arrivals)?;
         base.warmup = Duration::ZERO;
         base.cases[0] = Case {
             keys,
             key_dist,
+            pacing,
             workload: Definition {
                 // The cache itself writes what it has made.
                 load: None,
@@ -123,10 +125,15 @@ impl CacheLoad {
         self.windows * (PHASES.len() as u32 - 1)
     }
 
-    /// Gets of a window, if a get takes about `get`.
-    pub(crate) fn window_gets(&self, length: Length, get: Duration) -> u64 {
+    /// Gets of a window of `case`, if a get takes about `get`.
+    pub(crate) fn window_gets(&self, case: &Case, get: Duration) -> u64 {
         let windows = u64::from(self.all_windows());
-        match length {
+        // An open loop waits for the start of each get.
+        let get = match case.pacing {
+            Pacing::Closed => get,
+            Pacing::Open { rate, .. } => get.max(Duration::from_secs_f64(1.0 / rate)),
+        };
+        match case.length {
             Length::Ops(gets) => (gets / windows).max(1),
             Length::Time(time) => {
                 let gets = time.as_nanos() / u128::from(windows) / get.as_nanos().max(1);

@@ -151,26 +151,13 @@ pub(crate) fn resolve(args: &TiersArgs, around: &Surroundings) -> Result<TiersPl
     let source = Source::resolve(args)?;
     let mut chosen = chosen(args, around)?;
     targets::log_in(&mut chosen, &args.login, around)?;
+    if args.reproduce && chosen.iter().all(Target::is_in_process) {
+        return Err(Failure::usage(
+            "--reproduce: none of the tiers is a server, and the benchmark that it repeats reads from one.",
+        ));
+    }
     let places = places(args, &chosen)?;
-    let hit_ratio = args.hit_ratio.unwrap_or(DEFAULT_HIT_RATIO);
-    if !(0.0..=1.0).contains(&hit_ratio) || hit_ratio == 0.0 {
-        let text = format!("{}%", hit_ratio * 100.0);
-        let why = "must be above 0% and at most 100%";
-        return Err(Failure::invalid("--hit-ratio", "share", text, why));
-    }
-    let batches = if args.batch.is_empty() {
-        DEFAULT_BATCHES.to_vec()
-    } else {
-        args.batch.clone()
-    };
-    if let Some(batch) = batches
-        .iter()
-        .find(|size| !(2..=MOST_BATCH).contains(*size))
-    {
-        let why =
-            format!("from 2 to {MOST_BATCH}, because the objects of a call are held in memory");
-        return Err(Failure::invalid("--batch", "count", batch, why));
-    }
+    let (hit_ratio, batches) = (hit_ratio(args)?, batches(args)?);
     let (length, rounds, warmup) = lengths::resolve(&with_length(args), 1, MOST_ROUNDS)?;
     let bytes = source.bytes()?;
     let format = source.format();
@@ -218,6 +205,35 @@ pub(crate) fn resolve(args: &TiersArgs, around: &Surroundings) -> Result<TiersPl
         trace: args.trace.clone(),
         load,
     })
+}
+
+/// The hit ratio that the answers assume.
+fn hit_ratio(args: &TiersArgs) -> Result<f64, Failure> {
+    let hit_ratio = args.hit_ratio.unwrap_or(DEFAULT_HIT_RATIO);
+    if !(0.0..=1.0).contains(&hit_ratio) || hit_ratio == 0.0 {
+        let text = format!("{}%", hit_ratio * 100.0);
+        let why = "must be above 0% and at most 100%";
+        return Err(Failure::invalid("--hit-ratio", "share", text, why));
+    }
+    Ok(hit_ratio)
+}
+
+/// Sizes of the batches.
+fn batches(args: &TiersArgs) -> Result<Vec<u32>, Failure> {
+    let batches = if args.batch.is_empty() {
+        DEFAULT_BATCHES.to_vec()
+    } else {
+        args.batch.clone()
+    };
+    if let Some(batch) = batches
+        .iter()
+        .find(|size| !(2..=MOST_BATCH).contains(*size))
+    {
+        let why =
+            format!("from 2 to {MOST_BATCH}, because the objects of a call are held in memory");
+        return Err(Failure::invalid("--batch", "count", batch, why));
+    }
+    Ok(batches)
 }
 
 /// A length of ten blocks of 50 ms, or of a load, unless another was asked for.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::Length;
 use super::super::description::Description;
+use super::super::show::{pacing_json, pacing_text};
 use super::{CacheLoad, PHASES, Source, TiersPlan};
 use crate::target::Target;
 use crate::units::{bytes_text, count_text, duration_text, key_dist_text};
@@ -97,6 +98,8 @@ impl TiersPlan {
             Length::Ops(ops) => format!("{} gets", count_text(ops)),
             Length::Time(time) => format!("about {}", duration_text(time)),
         };
+        out.entry("pacing", pacing_json(case.pacing));
+        out.line(pacing_text(case.pacing));
         out.line(format!(
             "{length} for each cache: {}, each in {} windows; the caches take turns in random order; seed {}",
             PHASES.join(", "),

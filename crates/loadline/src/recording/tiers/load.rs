@@ -1,5 +1,6 @@
 //! What caches under load say: hit ratios by phase beside predicted ones, and what each tier saves.
 
+use loadline_load::pacing::Pacing;
 use loadline_load::workload::{Chooser, KeySpace, Number};
 use loadline_measure::Histogram;
 use loadline_measure::interval;
@@ -68,6 +69,10 @@ pub(super) fn concluded(load: &CacheLoad, ran: &LoadRan, facts: &TierFacts<'_>) 
         keys: case.keys,
         memory_bytes: load.memory_bytes,
         tier_bytes: load.tier_bytes,
+        rate_ops_per_s: match case.pacing {
+            Pacing::Closed => None,
+            Pacing::Open { rate, .. } => Some(rate),
+        },
         window_gets: ran.window_gets,
         subjects,
     };
@@ -147,6 +152,13 @@ fn percentiles(gets: &Gets) -> (Option<u64>, Option<u64>) {
     (all.quantile(0.5), all.quantile(0.99))
 }
 
+/// Mean, median and 99th percentile of the response times of an open loop.
+fn response_times(gets: &Gets) -> (Option<f64>, Option<u64>, Option<u64>) {
+    let of = |quantile| gets.responses.as_ref()?.quantile(quantile);
+    let mean = gets.responses.as_ref().and_then(|all| all.summary().mean);
+    (mean, of(0.5), of(0.99))
+}
+
 fn answers(gets: &Gets, tier: Option<&str>) -> Vec<LoadAnswer> {
     let answerers = Answerer::ALL.into_iter();
     let there = answerers.filter(|answerer| *answerer != Answerer::Tier || tier.is_some());
@@ -183,6 +195,7 @@ fn subject(
     let (mut first_get, mut start_ns) = (0, 0);
     for (place, window) in cache.windows.iter().enumerate() {
         let (p50, p99) = percentiles(window);
+        let (response, response_p50, response_p99) = response_times(window);
         course.push(LoadWindow {
             phase: PHASES[place / each].to_owned(),
             first_get,
@@ -191,6 +204,9 @@ fn subject(
             get_ns: mean_of(window),
             get_ns_p50: p50,
             get_ns_p99: p99,
+            response_time_ns: response,
+            response_time_ns_p50: response_p50,
+            response_time_ns_p99: response_p99,
             answers: answers(window, tier),
         });
         first_get += window.count();
@@ -224,6 +240,7 @@ fn phase(
 ) -> LoadPhase {
     let all = merged(own);
     let (p50, p99) = percentiles(&all);
+    let (response, response_p50, response_p99) = response_times(&all);
     let count = all.count().max(1) as f64;
     let (memory, below) = (all.of(Answerer::Memory), all.of(Answerer::Tier));
     let reached = all.count() - memory;
@@ -241,6 +258,9 @@ fn phase(
         get_ns: mean_of(&all),
         get_ns_p50: p50,
         get_ns_p99: p99,
+        response_time_ns: response,
+        response_time_ns_p50: response_p50,
+        response_time_ns_p99: response_p99,
         memory_hit_ratio: memory as f64 / count,
         predicted_memory_hit_ratio: predicted.memory,
         tier_hit_ratio: (tier.is_some() && reached > 0).then(|| below as f64 / reached as f64),
@@ -274,12 +294,47 @@ fn verdict(load: &TierLoad) -> String {
     });
     let phrases: Vec<String> = phrases.collect();
     format!(
-        "Under this load ({} over {} keys, {} of memory), a get {}.",
+        "Under this load ({} over {} keys, {} of memory), a get {}.{}",
         load.key_dist,
         words::amount(load.keys),
         words::bytes(load.memory_bytes),
-        phrases.join("; a get ")
+        phrases.join("; a get "),
+        load.rate_ops_per_s
+            .map_or_else(String::new, |rate| paced(load, rate))
     )
+}
+
+/// What an open loop shows: response times, and which caches cannot keep its rate.
+fn paced(load: &TierLoad, rate: f64) -> String {
+    let warm = load.subjects.iter().filter_map(|subject| {
+        let phase = subject.phases.iter().find(|phase| phase.name == "warm")?;
+        let time = words::duration(phase.response_time_ns?);
+        Some(format!("{time} with {}", subject.name))
+    });
+    let warm: Vec<String> = warm.collect();
+    let per_s = words::amount(rate as u64);
+    let mut sentences = String::new();
+    if !warm.is_empty() {
+        sentences = format!(
+            " At {per_s} gets per second, the mean response time {} is {}.",
+            moment("warm"),
+            listed(&warm)
+        );
+    }
+    for subject in &load.subjects {
+        for phase in subject.phases.iter().filter(|phase| phase.gets > 0) {
+            let busy = phase.get_ns * rate / 1e9;
+            if busy >= 1.0 {
+                sentences += &format!(
+                    " The cache with {} does not keep this rate {}: its gets take {} of the time that they have, so each waits longer than the one before it.",
+                    subject.name,
+                    moment(&phase.name),
+                    words::percent(busy)
+                );
+            }
+        }
+    }
+    sentences
 }
 
 fn moment(phase: &str) -> &str {

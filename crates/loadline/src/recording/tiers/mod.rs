@@ -295,7 +295,7 @@ impl<'f> Found<'f> {
             name: "drop".into(),
             answer: opposite(&server.pays),
             reason: format!(
-                "Recomputing takes {}. {} returns the object in {} and takes it in {}{}.",
+                "Recomputing takes {}. {} returns the object in {} and stores it in {}{}.",
                 words::duration(recompute.ns),
                 tier(server),
                 words::duration(server.get_ns),

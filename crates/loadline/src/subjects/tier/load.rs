@@ -10,7 +10,7 @@ use loadline_cache::{Batch as Writes, Cache, Error as CacheError, KeyValue, Tier
 use loadline_load::block::Block;
 use loadline_load::call::{AHEAD, Callee, Callers};
 use loadline_load::outcome::Outcome;
-use loadline_load::pacing::Stop;
+use loadline_load::pacing::{Pacing, Stop};
 use loadline_load::reply::Reply;
 use loadline_load::runner::Subject;
 use loadline_load::workload::{Chooser, Number, Workload};
@@ -60,6 +60,8 @@ pub(crate) struct Gets {
     pub(crate) times: [Histogram; 3],
     /// Their sums, in nanoseconds.
     pub(crate) sums: [u64; 3],
+    /// In an open loop: times from the intended start to the end.
+    pub(crate) responses: Option<Histogram>,
 }
 
 impl Gets {
@@ -83,6 +85,11 @@ impl Gets {
         }
         for (own, others) in self.sums.iter_mut().zip(other.sums) {
             *own += others;
+        }
+        if let Some(responses) = &other.responses {
+            self.responses
+                .get_or_insert_with(Histogram::default)
+                .merge(responses);
         }
     }
 
@@ -172,7 +179,10 @@ impl Bench {
         };
         Ok(CacheSubject {
             callers: Callers::new(workload, vec![getter], false, self.seed).map_err(failed)?,
-            block: load_block(case, self.seed),
+            block: Block {
+                pacing: case.pacing,
+                ..load_block(case, self.seed)
+            },
             watched: watched.flatten(),
             maker,
             desk,
@@ -232,6 +242,9 @@ impl Subject for CacheSubject {
             watched.begin()?;
         }
         let mut outcome = self.callers.run(&block, control)?;
+        if let Pacing::Open { .. } = block.pacing {
+            lock(&self.desk).gets.responses = Some(outcome.response.clone());
+        }
         if let Some(watched) = &mut self.watched {
             outcome.target = watched.end()?;
         }

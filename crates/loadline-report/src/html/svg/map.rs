@@ -1,117 +1,17 @@
-//! The plots of tiers: a ladder of times, and a map of where a tier pays.
+//! The map of where a tier pays.
 
 use loadline_measure::words;
 
-use super::rows::{MOST_LABEL, MOST_LOG, ROW};
+use super::chart::{MOST_LABEL, axis, logarithm, range};
 use super::{
-    Anchor, BOTTOM, COLOURS, Figure, Frame, HEIGHT, LEFT, LETTER, LINE, Labels, RIGHT, TOP, WIDTH,
-    label, log_ticks, svg,
+    Anchor, BOTTOM, COLOURS, Figure, Frame, HEIGHT, LEFT, LETTER, LINE, Labels, TOP, WIDTH, label,
+    svg,
 };
 use crate::clean::{columns, escaped, shortened};
-use crate::document::{DecisionMap, Ladder, MapPoint, Rung, Unit};
+use crate::document::{DecisionMap, MapPoint, Unit};
 
-/// The height of a bar.
-const BAR: f64 = 11.0;
 /// The height of all whiskers of the map together.
 const WHISKERS: f64 = 24.0;
-
-/// The logarithm of a time, if an axis can hold it.
-fn logarithm(ns: f64) -> Option<f64> {
-    let log = ns.log10();
-    (log.abs() < MOST_LOG).then_some(log)
-}
-
-/// The ends of an axis around `logs`, which are those of its ticks.
-fn ends(logs: impl Iterator<Item = f64> + Clone) -> Option<(Vec<f64>, f64, f64)> {
-    let low = logs.clone().reduce(f64::min)?;
-    let high = logs.reduce(f64::max)?;
-    let ticks = log_ticks(low, high);
-    let (first, last) = (ticks[0].min(low), ticks[ticks.len() - 1].max(high));
-    Some((ticks, first, if last > first { last } else { first + 1.0 }))
-}
-
-/// Bars on one logarithmic axis, each divided by the shares of its parts, with a line from the fastest operation to the
-/// 99th percentile and a dot at the median.
-pub(super) fn ladder(plot: &Ladder) -> Option<Figure> {
-    let rows: Vec<(&Rung, f64)> = plot
-        .rows
-        .iter()
-        .filter_map(|row| Some((row, logarithm(row.ns)?)))
-        .collect();
-    let marks = |row: &Rung| [row.min_ns, row.p50_ns, row.p99_ns].map(|ns| ns.and_then(logarithm));
-    let logs = rows
-        .iter()
-        .flat_map(|(row, log)| marks(row).into_iter().flatten().chain([*log]));
-    let (ticks, low, high) = ends(logs)?;
-    let names: Vec<_> = rows
-        .iter()
-        .map(|(row, _)| shortened(&row.label, MOST_LABEL))
-        .collect();
-    let longest = names.iter().map(|name| columns(name)).max().unwrap_or(0);
-    let left = longest as f64 * LETTER + 14.0;
-    let foot = TOP + ROW * rows.len() as f64;
-    let x = |log: f64| left + (log - low) / (high - low) * (WIDTH - left - RIGHT);
-    let mut labels = Labels::default();
-    let mut body = String::new();
-    for tick in ticks {
-        let at = x(tick);
-        let text = label(Unit::Time, 10_f64.powf(tick).round());
-        if labels.place((at, foot + 16.0), Anchor::Middle, &text) {
-            body.push_str(&format!(
-                "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{foot:.1}\"/>\n"
-            ));
-        }
-    }
-    for (place, ((row, log), name)) in rows.iter().zip(&names).enumerate() {
-        let y = TOP + ROW * (place as f64 + 0.5);
-        labels.place((left - 8.0, y + 4.0), Anchor::End, name);
-        // A bar of the lowest time would have no length.
-        let width = (x(*log) - left).max(3.0);
-        body.push_str(&bar(row, left, y, width));
-        let [min, p50, p99] = marks(row);
-        if let (Some(min), Some(p99)) = (min, p99) {
-            body.push_str(&format!(
-                "<line class=\"whisker\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\n",
-                x(min),
-                x(p99)
-            ));
-        }
-        if let Some(p50) = p50 {
-            body.push_str(&format!(
-                "<circle class=\"median\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"3\"/>\n",
-                x(p50)
-            ));
-        }
-    }
-    body.push_str(&labels.svg);
-    Some(Figure {
-        caption: plot.caption.clone(),
-        key: plot.key.clone(),
-        svg: svg(&plot.caption, foot + 24.0, &body),
-    })
-}
-
-/// A bar, divided by the shares of its parts.
-fn bar(row: &Rung, left: f64, y: f64, width: f64) -> String {
-    let title = escaped(&row.title);
-    let rect = |x: f64, width: f64, colour: usize| {
-        format!(
-            "<rect class=\"part k{}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{BAR}\"><title>{title}</title></rect>\n",
-            colour % COLOURS,
-            y - BAR / 2.0
-        )
-    };
-    let mut at = left;
-    let mut bars = String::new();
-    for (colour, share) in &row.parts {
-        let part = (share.clamp(0.0, 1.0) * width).min(left + width - at);
-        if part > 0.0 {
-            bars.push_str(&rect(at, part, *colour));
-            at += part;
-        }
-    }
-    bars
-}
 
 /// The cost to recompute against the cost to read: a tier pays at a hit ratio if it lies above the line of that ratio.
 pub(super) fn map(plot: &DecisionMap) -> Option<Figure> {
@@ -127,7 +27,7 @@ pub(super) fn map(plot: &DecisionMap) -> Option<Figure> {
             .filter_map(|(point, _)| logarithm(point.p99_ns?))
     };
     let logs = points.iter().map(|(_, log)| *log).chain(tails());
-    let (x_ticks, x_low, x_high) = ends(logs)?;
+    let (x_ticks, x_ends) = axis(range(logs)?);
     // A line of a hit ratio h is G = g (2 / h - 1): h G = g + (1 - h) g, where a write takes as long as a read.
     let lines: Vec<(f64, f64)> = plot
         .ratios
@@ -135,11 +35,11 @@ pub(super) fn map(plot: &DecisionMap) -> Option<Figure> {
         .filter(|ratio| (0.01..=1.0).contains(*ratio))
         .map(|ratio| (*ratio, (2.0 / ratio - 1.0).log10()))
         .collect();
-    let around = [recompute - 0.3, recompute + 0.3, x_low, x_high];
-    let (y_ticks, y_low, y_high) = ends(around.into_iter())?;
+    let around = [recompute - 0.3, recompute + 0.3, x_ends.0, x_ends.1];
+    let (y_ticks, y_ends) = axis(range(around.into_iter())?);
     let frame = Frame {
-        x: (x_low, x_high),
-        y: (y_low, y_high),
+        x: x_ends,
+        y: y_ends,
     };
     let named = |ticks: &[f64]| -> Vec<(f64, String)> {
         let inside = ticks
