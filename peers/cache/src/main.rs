@@ -8,6 +8,14 @@
 //! cargo run --release --manifest-path peers/Cargo.toml -p cache-peers
 //! ```
 
+mod hits;
+#[expect(
+    dead_code,
+    unused_imports,
+    reason = "the floors and codecs of `loadline tiers`, of which some parts are for that command"
+)]
+#[path = "../../../crates/loadline/src/object/mod.rs"]
+mod object;
 mod tiers;
 
 use std::hint::black_box;
@@ -144,6 +152,9 @@ fn main() -> anyhow::Result<()> {
     let wanted = |name: &str| part.as_deref().is_none_or(|part| part == name);
     if wanted("memory") {
         memory();
+    }
+    if wanted("hits") {
+        hits::run()?;
     }
     tiers::run(wanted)
 }

@@ -1,89 +1,51 @@
-//! A cache over a Redis server and over a store, beside the bare transfer and redis-rs.
+//! A cache over a Redis server and over a store: multi-gets beside redis-rs, a frozen server, and a store that is opened
+//! again.
 
 use std::hint::black_box;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use loadline_cache::codec::{Bitcode, Flat, Raw, Rkyv};
+use loadline_cache::codec::{Bitcode, Raw};
 use loadline_cache::{Cache, Tier};
-use prost::Message;
 use redis::Commands;
 
+use super::object::{Floor, SIDE};
 use super::{ROUNDS, middle};
 
-/// Calls of one turn.
-const CALLS: u32 = 200;
-const TILES: usize = 100 * 100;
 /// Bytes of a value of a multi-get.
 const BLOB_BYTES: usize = 91_000;
 /// What a floor costs to generate.
 const RECOMPUTE: Duration = Duration::from_micros(500);
 
-/// A floor, column by column.
-#[derive(Clone, bitcode::Encode, bitcode::Decode, rkyv::Archive, rkyv::Serialize)]
-struct Floor {
-    kinds: Vec<u8>,
-    heights: Vec<i16>,
-    flags: Vec<u16>,
-    items: Vec<u32>,
-}
-
-/// The same as a lean message: numbers of a column are packed.
-#[derive(Clone, PartialEq, prost::Message)]
-struct FloorMessage {
-    #[prost(uint32, repeated, tag = "1")]
-    kinds: Vec<u32>,
-    #[prost(sint32, repeated, tag = "2")]
-    heights: Vec<i32>,
-    #[prost(uint32, repeated, tag = "3")]
-    flags: Vec<u32>,
-    #[prost(uint32, repeated, tag = "4")]
-    items: Vec<u32>,
-}
-
-fn floor() -> (Floor, FloorMessage) {
-    let random = |tile: usize| (tile as u32 + 1).wrapping_mul(0x9e37_79b9).rotate_left(9);
-    let numbers = || (0..TILES).map(random);
-    let floor = Floor {
-        kinds: numbers().map(|number| (number % 12) as u8).collect(),
-        heights: numbers()
-            .map(|number| (number % 400) as i16 - 200)
-            .collect(),
-        flags: numbers().map(|number| number as u16).collect(),
-        items: numbers()
-            .map(|number| if number % 50 == 0 { number } else { 0 })
-            .collect(),
-    };
-    let message = FloorMessage {
-        kinds: floor.kinds.iter().copied().map(u32::from).collect(),
-        heights: floor.heights.iter().copied().map(i32::from).collect(),
-        flags: floor.flags.iter().copied().map(u32::from).collect(),
-        items: floor.items.clone(),
-    };
-    (floor, message)
-}
-
 /// A redis-server of its own, ended with it.
-struct Server {
+pub(crate) struct Server {
     process: Child,
-    port: u16,
+    pub(crate) port: u16,
+    /// Holds its socket.
+    directory: tempfile::TempDir,
 }
 
 impl Server {
-    fn start() -> anyhow::Result<Self> {
+    pub(crate) fn start() -> anyhow::Result<Self> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
             .local_addr()?
             .port();
         let mut command = Command::new("redis-server");
         command.args(["--port", &port.to_string(), "--save", ""]);
+        let directory = tempfile::tempdir()?;
+        command.arg("--unixsocket").arg(directory.path().join("s"));
         let process = command
             .stdout(Stdio::null())
             .spawn()
             .context("redis-server does not start")?;
-        let server = Self { process, port };
+        let server = Self {
+            process,
+            port,
+            directory,
+        };
         let begun = Instant::now();
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             ensure!(
@@ -95,8 +57,12 @@ impl Server {
         Ok(server)
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn unix_url(&self) -> String {
+        format!("unix://{}/s", self.directory.path().display())
     }
 
     fn signal(&self, signal: &str) -> anyhow::Result<()> {
@@ -115,7 +81,7 @@ impl Drop for Server {
 }
 
 /// The median time of a call of each arm, in microseconds. The arms take turns.
-fn turns(calls: u32, arms: &mut [&mut dyn FnMut()]) -> Vec<f64> {
+pub(crate) fn turns(calls: u32, arms: &mut [&mut dyn FnMut()]) -> Vec<f64> {
     let mut times = vec![Vec::new(); arms.len()];
     for round in 0..ROUNDS {
         for turn in 0..arms.len() {
@@ -128,106 +94,14 @@ fn turns(calls: u32, arms: &mut [&mut dyn FnMut()]) -> Vec<f64> {
     times.iter().map(|times| middle(times)).collect()
 }
 
-/// A connection that does nothing but the transfer.
-struct Bare {
-    stream: TcpStream,
-    request: Vec<u8>,
-    reply: Vec<u8>,
-}
-
-impl Bare {
-    fn new(server: &Server, key: &str, reply_bytes: usize) -> io::Result<Self> {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port))?;
-        stream.set_nodelay(true)?;
-        let header = format!("${reply_bytes}\r\n").len();
-        Ok(Self {
-            stream,
-            request: format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len()).into_bytes(),
-            reply: vec![0; header + reply_bytes + 2],
-        })
-    }
-
-    fn get(&mut self) -> io::Result<&[u8]> {
-        self.stream.write_all(&self.request)?;
-        self.stream.read_exact(&mut self.reply)?;
-        Ok(&self.reply)
-    }
-}
-
-/// A hit in Redis beside the transfer of the same bytes and their decoding, and beside redis-rs with Protocol Buffers.
-fn hits(server: &Server) -> anyhow::Result<()> {
-    let (value, message) = floor();
-    let tier = Tier::open(&server.url())
-        .prefix("floor:")
-        .timeout(Duration::from_secs(5));
-    let flat = flat_floors(server, &value)?;
-    let load = move |_: &u32| Ok::<_, io::Error>(Some(value.clone()));
-    // Memory has no room, so every call goes to Redis.
-    let cache = Cache::<u32, Floor>::builder().memory(0, |_, _| 1);
-    let cache = cache.tier(tier, Bitcode).build(load)?;
-    cache.get(&1)?;
-    let mut client = redis::Client::open(server.url())?.get_connection()?;
-    let frame: Vec<u8> = client.get("floor:1")?;
-    // The frame of the cache has a header of 44 bytes before what the codec wrote.
-    let (header, body) = (44, frame.len() - 44);
-    let mut bare = Bare::new(server, "floor:1", frame.len())?;
-    let _: () = client.set("lean", message.encode_to_vec())?;
-    let times = turns(
-        CALLS,
-        &mut [
-            &mut || drop(black_box(cache.get(&1).expect("loads do not fail"))),
-            &mut || {
-                let reply = bare.get().expect("the server answers");
-                let end = reply.len() - 2;
-                let value: Floor =
-                    bitcode::decode(&reply[end - body..end]).expect("it was encoded");
-                black_box(value);
-            },
-            &mut || {
-                let bytes: Vec<u8> = client.get("lean").expect("the server answers");
-                black_box(FloorMessage::decode(&bytes[..]).expect("it was encoded"));
-            },
-            &mut || drop(black_box(flat.get(&1).expect("loads do not fail"))),
-        ],
-    );
-    let tier = cache.stats().tier.context("there is a tier")?;
-    ensure!(tier.misses == 1, "the calls did not hit: {tier:?}");
-    println!(
-        "hit in Redis of {} bytes, us: ours {:.1}, transfer and decode {:.1} (ratio {:.2}, goal 1.25), redis-rs with lean \
-         protobuf of {} bytes {:.1} (ratio {:.1}, goal 5)",
-        header + body,
-        times[0],
-        times[1],
-        times[0] / times[1],
-        message.encoded_len(),
-        times[2],
-        times[2] / times[0]
-    );
-    println!(
-        "the same with values that are read in place (rkyv): ours {:.1} us, redis-rs with lean protobuf {:.1} times as long (goal 5)",
-        times[3],
-        times[2] / times[3]
-    );
-    Ok(())
-}
-
-/// A cache of floors that are read in place. The first is in Redis.
-fn flat_floors(server: &Server, floor: &Floor) -> anyhow::Result<Cache<u32, Flat<Floor>>> {
-    let flat = Flat::new(floor).map_err(|why| anyhow::anyhow!(why))?;
-    let tier = Tier::open(&server.url()).prefix("flat:");
-    let cache = Cache::<u32, Flat<Floor>>::builder().memory(0, |_, _| 1);
-    let cache = cache
-        .tier(tier.timeout(Duration::from_secs(5)), Rkyv)
-        .build(move |_| Ok::<_, io::Error>(Some(flat.clone())))?;
-    cache.get(&1)?;
-    Ok(cache)
+/// A tier that waits longer than a busy machine pauses.
+pub(crate) fn patient(tier: Tier) -> Tier {
+    tier.timeout(Duration::from_secs(5))
 }
 
 /// Several large values at once: what each of them costs.
 fn batches(server: &Server) -> anyhow::Result<()> {
-    let tier = Tier::open(&server.url())
-        .prefix("blob:")
-        .timeout(Duration::from_secs(5));
+    let tier = patient(Tier::open(&server.url()).prefix("blob:"));
     let cache = Cache::<u32, Vec<u8>>::builder().memory(0, |_, _| 1);
     let load = |key: &u32| Ok::<_, io::Error>(Some(vec![*key as u8; BLOB_BYTES]));
     let cache = cache.tier(tier, Raw).build(load)?;
@@ -238,36 +112,50 @@ fn batches(server: &Server) -> anyhow::Result<()> {
     );
     let names: Vec<String> = keys.iter().map(|key| format!("blob:{key}")).collect();
     let mut client = redis::Client::open(server.url())?.get_connection()?;
-    let mut peer = |count: usize| -> Vec<Vec<u8>> {
-        client.mget(&names[..count]).expect("the server answers")
-    };
+    let mut peer =
+        |names: &[String]| -> Vec<Vec<u8>> { client.mget(names).expect("the server answers") };
     let peer = std::cell::RefCell::new(&mut peer);
+    // Tens of the same fifty, in turns: what differs from fifty at once is the size of the batch, and not how many values the
+    // caches of the processor have to hold on the server's side.
+    let (ours, others) = (Tens::default(), Tens::default());
     let times = turns(
         10,
         &mut [
             &mut || drop(black_box(cache.get_many(&keys[..10]))),
+            &mut || drop(black_box(cache.get_many(&keys[ours.next()]))),
             &mut || drop(black_box(cache.get_many(&keys))),
-            &mut || drop(black_box((peer.borrow_mut())(10))),
-            &mut || drop(black_box((peer.borrow_mut())(50))),
+            &mut || drop(black_box((peer.borrow_mut())(&names[..10]))),
+            &mut || drop(black_box((peer.borrow_mut())(&names[others.next()]))),
+            &mut || drop(black_box((peer.borrow_mut())(&names))),
         ],
     );
-    let each = [
-        times[0] / 10.0,
-        times[1] / 50.0,
-        times[2] / 10.0,
-        times[3] / 50.0,
-    ];
     println!(
-        "values of {BLOB_BYTES} bytes, us each: ours {:.1} in a multi-get of 10 and {:.1} of 50 (ratio {:.2}, goal 1), redis-rs \
-         {:.1} and {:.1} (ratio {:.2})",
-        each[0],
-        each[1],
-        each[1] / each[0],
-        each[2],
-        each[3],
-        each[3] / each[2]
+        "values of {BLOB_BYTES} bytes, us each     the same 10  10 of 50    50  50 against the same 10, against 10 of 50 (goal 1)"
     );
+    for (name, times) in [("get_many", &times[..3]), ("redis-rs, MGET", &times[3..])] {
+        let each = [times[0] / 10.0, times[1] / 10.0, times[2] / 50.0];
+        println!(
+            "{name:<33} {:>11.1} {:>9.1} {:>5.1}  {:.2}, {:.2}",
+            each[0],
+            each[1],
+            each[2],
+            each[2] / each[0],
+            each[2] / each[1]
+        );
+    }
     Ok(())
+}
+
+/// Ten keys of fifty, and other ten each time.
+#[derive(Default)]
+struct Tens(std::cell::Cell<usize>);
+
+impl Tens {
+    fn next(&self) -> std::ops::Range<usize> {
+        let begin = self.0.get();
+        self.0.set((begin + 10) % 50);
+        begin..begin + 10
+    }
 }
 
 fn recompute() {
@@ -337,11 +225,10 @@ fn frozen(limit: &str, limited: impl Fn(Tier) -> Tier) -> anyhow::Result<()> {
 fn reopening(store: &str) -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let url = format!("{store}:{}", directory.path().display());
-    let (value, _) = floor();
+    let value = Floor::generate(SIDE, SIDE, 7);
     let build = || {
         let value = value.clone();
-        let tier = Tier::open(&url).timeout(Duration::from_secs(5));
-        let cache = Cache::<u32, Floor>::builder().tier(tier, Bitcode);
+        let cache = Cache::<u32, Floor>::builder().tier(patient(Tier::open(&url)), Bitcode);
         cache.build(move |_| Ok::<_, io::Error>(Some(value.clone())))
     };
     (0..50).try_for_each(|key| build_and_get(&build, key).map(drop))?;
@@ -378,9 +265,6 @@ fn build_and_get(
 
 /// Measures the parts that are wanted.
 pub(crate) fn run(wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
-    if wanted("hits") {
-        hits(&Server::start()?)?;
-    }
     if wanted("batches") {
         batches(&Server::start()?)?;
     }
