@@ -26,7 +26,7 @@ mod log;
 mod memory;
 #[path = "../../src/record.rs"]
 mod record;
-#[path = "../../src/shard.rs"]
+#[path = "../../src/shard/mod.rs"]
 mod shard;
 #[path = "../../src/slab.rs"]
 mod slab;

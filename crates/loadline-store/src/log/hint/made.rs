@@ -41,7 +41,7 @@ impl Log {
 
     /// Writes the hint of a segment, and returns whether it is worth it.
     fn write_hint(&self, segment: &Segment, sealed: &Sealed, left_out: usize) -> io::Result<bool> {
-        if sealed.is_hopeless() {
+        if sealed.has_too_many_records() {
             return Ok(false);
         }
         let end = usize::try_from(sealed.end()).map_err(io::Error::other)?;

@@ -96,8 +96,8 @@ impl Sealed {
         self.end() / LEAST_RATIO
     }
 
-    /// Whether no hint can be short enough, which the number of records says.
-    pub(crate) fn is_hopeless(&self) -> bool {
+    /// Whether the records are so many that no hint of them can be short enough.
+    pub(crate) fn has_too_many_records(&self) -> bool {
         let records = self.sequence.saturating_sub(self.head.sequence);
         let least = records.saturating_mul(LEAST_RECORD_BYTES);
         HINT_HEAD_BYTES as u64 + least > self.most_bytes()

@@ -325,7 +325,7 @@ fn closing_a_store_writes_the_last_hints() {
 
 /// A hint is written after the sync of its segment, and not before.
 #[test]
-fn a_hint_vouches_only_for_what_was_synced() {
+fn a_hint_covers_only_what_was_synced() {
     let journal = Journal::default();
     let store = open(&journal).unwrap();
     write(&store, 0..60);
@@ -374,7 +374,7 @@ fn a_hint_that_cannot_be_written_is_missed_by_nothing() {
     }
 }
 
-/// A repair cuts segments off, whose hints would vouch for what is gone.
+/// A repair cuts segments off. Their hints would bring back what is gone.
 #[test]
 fn a_repair_leaves_no_hint_of_what_it_drops() {
     let (journal, expected) = hinted();

@@ -1,0 +1,302 @@
+//! Operations as they are written in the body of a record.
+//!
+//! `docs/store-format.md` draws the bytes.
+
+mod decode;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use decode::Ops;
+use decode::Rest;
+
+/// An operation on a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Op<'b> {
+    /// Number of the database, below [`DATABASES`].
+    pub(crate) database: u8,
+    pub(crate) kind: Kind<'b>,
+}
+
+/// What an operation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind<'b> {
+    /// The key holds this string from now on.
+    Put {
+        key: &'b [u8],
+        value: &'b [u8],
+        /// Milliseconds since the Unix epoch; `None` for never.
+        expires_at: Option<u64>,
+    },
+    /// The same with a value that is left out of a hint.
+    PutLeftOut {
+        key: &'b [u8],
+        /// Bytes of the value.
+        bytes: u32,
+        /// CRC-32C of the value.
+        crc: u32,
+        expires_at: Option<u64>,
+    },
+    /// The key goes.
+    Delete { key: &'b [u8] },
+    /// The key goes at another time.
+    Expire {
+        key: &'b [u8],
+        expires_at: Option<u64>,
+    },
+    /// The key holds this collection from now on.
+    PutCollection {
+        key: &'b [u8],
+        form: Form,
+        /// Whether its elements are in order.
+        is_ordered: bool,
+        expires_at: Option<u64>,
+        elements: Elements<'b>,
+    },
+    /// Elements are added to the collection of the key, or fields of a hash get other values.
+    Add {
+        key: &'b [u8],
+        form: Form,
+        /// Whether the items of a list are added in front.
+        at_front: bool,
+        elements: Elements<'b>,
+    },
+    /// Elements of the collection of the key go; of a list as many as there are here.
+    Take {
+        key: &'b [u8],
+        form: Form,
+        at_front: bool,
+        elements: Elements<'b>,
+    },
+    /// An item of the list of the key is replaced.
+    SetItem {
+        key: &'b [u8],
+        index: u32,
+        item: &'b [u8],
+    },
+    /// Bytes of the string of the key are replaced, or added at its end.
+    Patch {
+        key: &'b [u8],
+        offset: u32,
+        bytes: &'b [u8],
+    },
+    /// All keys of the database go.
+    Clear,
+    /// The database and another one exchange their numbers.
+    Exchange { other: u8 },
+    /// All segments before this one are without meaning from now on.
+    Oldest { segment: u32 },
+}
+
+/// What kind of collection a key holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Set = 1,
+    /// Its elements are fields and values in turn.
+    Hash = 2,
+    List = 3,
+}
+
+/// Elements of a collection, each behind its length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Elements<'b>(&'b [u8]);
+
+impl<'b> Elements<'b> {
+    /// Of bytes that [`push`](Self::push) has written.
+    pub(crate) fn new(bytes: &'b [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Appends an element to others.
+    pub(crate) fn push(elements: &mut Vec<u8>, element: &[u8]) {
+        put_length(elements, element.len());
+        elements.extend_from_slice(element);
+    }
+
+    /// The elements in `bytes`; `None` where they are not whole.
+    fn read(form: Form, bytes: &'b [u8]) -> Option<Self> {
+        let mut rest = Rest(bytes);
+        let mut count = 0_usize;
+        while !rest.0.is_empty() {
+            let length = rest.length()?;
+            rest.take(length)?;
+            count += 1;
+        }
+        let is_paired = form != Form::Hash || count.is_multiple_of(2);
+        is_paired.then_some(Self(bytes))
+    }
+}
+
+impl<'b> Iterator for Elements<'b> {
+    type Item = &'b [u8];
+
+    fn next(&mut self) -> Option<&'b [u8]> {
+        let mut rest = Rest(self.0);
+        let length = rest.length()?;
+        let element = rest.take(length)?;
+        *self = Self(rest.0);
+        Some(element)
+    }
+}
+
+/// Longest key, in bytes.
+pub(crate) const MAX_KEY_BYTES: usize = (1 << 29) - 1;
+
+/// Longest string that a part of it is written into, in bytes: that of Redis. A longer one could take any amount of memory
+/// for a few bytes of the log.
+pub(crate) const LONGEST_PATCHED: usize = 512 << 20;
+
+/// Number of databases that the first byte of an operation can name.
+pub(crate) const DATABASES: u8 = 16;
+
+const PUT: u8 = 1;
+const PUT_UNTIL: u8 = 2;
+const DELETE: u8 = 3;
+const EXPIRE: u8 = 4;
+const CLEAR: u8 = 5;
+const PUT_COLLECTION: u8 = 6;
+const ADD: u8 = 7;
+const TAKE: u8 = 8;
+const SET_ITEM: u8 = 9;
+const PATCH: u8 = 10;
+const EXCHANGE: u8 = 11;
+const OLDEST: u8 = 14;
+
+/// Flags in the byte that holds the form of a collection.
+const HAS_NO_ORDER: u8 = 1 << 4;
+const AT_FRONT: u8 = 1 << 5;
+
+/// Bytes of the checksum of a value that is left out.
+pub(crate) const CRC_BYTES: usize = 4;
+
+/// Means "never" in an expiry.
+const NEVER: u64 = u64::MAX;
+
+impl<'b> Op<'b> {
+    /// The key, where there is one.
+    pub(crate) fn key(&self) -> Option<&'b [u8]> {
+        match self.kind {
+            Kind::Put { key, .. }
+            | Kind::PutLeftOut { key, .. }
+            | Kind::Delete { key }
+            | Kind::Expire { key, .. }
+            | Kind::PutCollection { key, .. }
+            | Kind::Add { key, .. }
+            | Kind::Take { key, .. }
+            | Kind::SetItem { key, .. }
+            | Kind::Patch { key, .. } => Some(key),
+            Kind::Clear | Kind::Exchange { .. } | Kind::Oldest { .. } => None,
+        }
+    }
+
+    /// Appends the bytes of the operation.
+    pub(crate) fn encode(&self, body: &mut Vec<u8>) {
+        debug_assert!(self.database < DATABASES);
+        let first = |code: u8| code | self.database << 4;
+        match self.kind {
+            Kind::Put {
+                key,
+                value,
+                expires_at,
+            } => {
+                body.push(first(if expires_at.is_some() { PUT_UNTIL } else { PUT }));
+                put_length(body, key.len());
+                put_length(body, value.len());
+                if let Some(at) = expires_at {
+                    body.extend_from_slice(&at.to_le_bytes());
+                }
+                body.extend_from_slice(key);
+                body.extend_from_slice(value);
+            }
+            Kind::PutLeftOut { .. } => unreachable!("hints are made of the bytes of a segment"),
+            Kind::Delete { key } => {
+                body.push(first(DELETE));
+                put_length(body, key.len());
+                body.extend_from_slice(key);
+            }
+            Kind::Expire { key, expires_at } => {
+                body.push(first(EXPIRE));
+                put_length(body, key.len());
+                body.extend_from_slice(&expires_at.unwrap_or(NEVER).to_le_bytes());
+                body.extend_from_slice(key);
+            }
+            Kind::PutCollection { .. } | Kind::Add { .. } | Kind::Take { .. } => {
+                self.encode_collection(body);
+            }
+            Kind::SetItem { key, index, item } => {
+                body.push(first(SET_ITEM));
+                put_pair(body, &index.to_le_bytes(), key, item);
+            }
+            Kind::Patch { key, offset, bytes } => {
+                body.push(first(PATCH));
+                put_pair(body, &offset.to_le_bytes(), key, bytes);
+            }
+            Kind::Clear => body.push(first(CLEAR)),
+            Kind::Exchange { other } => body.extend([first(EXCHANGE), other]),
+            Kind::Oldest { segment } => {
+                body.push(first(OLDEST));
+                body.extend_from_slice(&segment.to_le_bytes());
+            }
+        }
+    }
+
+    /// Appends the bytes of an operation with elements.
+    fn encode_collection(&self, body: &mut Vec<u8>) {
+        let first = |code: u8| code | self.database << 4;
+        let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        match self.kind {
+            Kind::PutCollection {
+                key,
+                form,
+                is_ordered,
+                expires_at,
+                elements,
+            } => {
+                body.push(first(PUT_COLLECTION));
+                body.push(form as u8 | flag(!is_ordered, HAS_NO_ORDER));
+                let at = expires_at.unwrap_or(NEVER).to_le_bytes();
+                put_pair(body, &at, key, elements.0);
+            }
+            Kind::Add {
+                key,
+                form,
+                at_front,
+                elements,
+            } => {
+                let shape = form as u8 | flag(at_front, AT_FRONT);
+                body.extend([first(ADD), shape]);
+                put_pair(body, &[], key, elements.0);
+            }
+            Kind::Take {
+                key,
+                form,
+                at_front,
+                elements,
+            } => {
+                let shape = form as u8 | flag(at_front, AT_FRONT);
+                body.extend([first(TAKE), shape]);
+                put_pair(body, &[], key, elements.0);
+            }
+            _ => unreachable!("the caller has looked"),
+        }
+    }
+}
+
+/// Appends a length in groups of seven bits, the lowest first; the highest bit of a byte says that
+/// another one follows.
+fn put_length(body: &mut Vec<u8>, length: usize) {
+    let mut left = length;
+    while left >= 0x80 {
+        body.push(left as u8 | 0x80);
+        left >>= 7;
+    }
+    body.push(left as u8);
+}
+
+/// Appends the lengths of a key and of what belongs to it, `number`, and both.
+fn put_pair(body: &mut Vec<u8>, number: &[u8], key: &[u8], value: &[u8]) {
+    put_length(body, key.len());
+    put_length(body, value.len());
+    body.extend_from_slice(number);
+    body.extend_from_slice(key);
+    body.extend_from_slice(value);
+}
