@@ -29,6 +29,7 @@ mod listen;
 mod lookahead;
 mod memory;
 mod persistence;
+mod rewrite;
 mod server;
 mod settings;
 mod state;

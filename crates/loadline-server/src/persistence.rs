@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use loadline_store::{ChangeLog, Durability, Error, LogStats, Options};
 
 use crate::commands::Refusal;
+use crate::rewrite::Rewrites;
 use crate::state::Shared;
 use crate::unsynced::Unsynced;
 
@@ -36,6 +37,7 @@ pub(crate) struct Persistence {
     /// Changes that the log had at that time.
     saved_changes: u64,
     save: Save,
+    pub(crate) rewrites: Rewrites,
     /// Whether the replies of this turn wait until the log has reached the disk: the durability is `always`, or was at
     /// any time of the turn.
     holds_replies: bool,
@@ -97,6 +99,7 @@ impl Persistence {
             last_save: shared.now / 1_000,
             saved_changes: 0,
             save: Save::None,
+            rewrites: Rewrites::default(),
             holds_replies: durability == Durability::Always,
             unsynced: Unsynced::default(),
             requested: 0,

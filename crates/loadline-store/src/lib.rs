@@ -42,7 +42,7 @@ pub use log::pace::Pace;
 pub use log::recovery::Torn;
 pub use store::{
     AtLimit, Batch, ChangeLog, Checked, Damage, Durability, Edit, IgnoredHint, LogStats, Options,
-    Stats, Store, StoreSnapshot, Writer,
+    Rewrite, RewriteStep, Stats, Store, StoreSnapshot, Writer,
 };
 pub use table::{Bytes, Held, Table};
 pub use value::{Change, Entry, Expiry, Fields, Members, Shape, Value, View};

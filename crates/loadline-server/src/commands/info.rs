@@ -1,6 +1,7 @@
 //! INFO: the server's state, in the format of Redis.
 
 use std::fmt::{Display, Write};
+use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
@@ -124,8 +125,7 @@ fn resident_bytes() -> Option<u64> {
     Some(kibibytes * 1_024)
 }
 
-/// In the words of Redis, as far as they fit a log that is never written anew as a whole. A save makes everything so far
-/// durable.
+/// In the words of Redis, as far as they fit a log that is reclaimed all the time. A save makes everything so far durable.
 fn persistence(shared: &Shared, out: &mut String) {
     line(out, "loading", 0);
     let Some(persistence) = &shared.persistence else {
@@ -143,7 +143,17 @@ fn persistence(shared: &Shared, out: &mut String) {
     let last_save = status(persistence.last_save_succeeded());
     line(out, "rdb_last_bgsave_status", last_save);
     line(out, "aof_enabled", 1);
-    line(out, "aof_rewrite_in_progress", 0);
+    let rewrites = &persistence.rewrites;
+    let seconds = |time: Option<Duration>| time.map_or(-1, |time| time.as_secs() as i64);
+    let is_rewriting = u8::from(rewrites.is_under_way());
+    line(out, "aof_rewrite_in_progress", is_rewriting);
+    line(out, "aof_rewrites", rewrites.done());
+    let last_rewrite = seconds(rewrites.last());
+    line(out, "aof_last_rewrite_time_sec", last_rewrite);
+    let current_rewrite = seconds(rewrites.current());
+    line(out, "aof_current_rewrite_time_sec", current_rewrite);
+    let last_rewrite = status(rewrites.last_succeeded());
+    line(out, "aof_last_bgrewrite_status", last_rewrite);
     let last_write = status(persistence.writes());
     line(out, "aof_last_write_status", last_write);
     line(out, "aof_current_size", stats.disk_bytes);

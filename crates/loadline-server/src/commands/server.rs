@@ -61,10 +61,7 @@ pub(super) const TABLE: &[Known] = &[
     other("WAIT", 3, wait),
     other("SAVE", 1, save),
     other("BGSAVE", -1, save_later),
-    other("BGREWRITEAOF", 1, |call, _| {
-        let persistence = call.shared.persistence.as_ref();
-        Err(persistence.map_or(IN_MEMORY, |_| NO_REWRITE).into())
-    }),
+    other("BGREWRITEAOF", 1, rewrite),
     other("LASTSAVE", 1, |call, _| {
         if let Some(persistence) = &call.shared.persistence {
             let time = persistence.last_save();
@@ -153,9 +150,6 @@ fn time(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
 
 const IN_MEMORY: &str = "ERR this server holds its data in memory only and cannot save it";
 
-/// Clients that send BGREWRITEAOF want the files to shrink, which happens without it.
-const NO_REWRITE: &str = "ERR The log is never rewritten as a whole: what was overwritten or deleted is reclaimed while the server writes, and by `loadline store compact` while it is stopped";
-
 /// Returns when everything that was changed so far has reached the disk.
 fn save(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     if call.shared.persistence.is_none() {
@@ -163,6 +157,17 @@ fn save(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     }
     call.shared.save()?;
     call.reply().ok();
+    Ok(())
+}
+
+/// Writes the log anew, without what was overwritten or deleted, while other commands are executed.
+fn rewrite(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
+    let persistence = call.shared.persistence.as_mut().ok_or(IN_MEMORY)?;
+    if !persistence.rewrites.begin() {
+        return Err("ERR Background append only file rewriting already in progress".into());
+    }
+    call.reply()
+        .simple("Background append only file rewriting started");
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use loadline_store::{ChangeLog, Durability, Keyspace, Options, View};
 use rand::rngs::SmallRng;
@@ -82,7 +83,11 @@ fn after_a_kill(dir: &Path, now: u64) -> Held {
     let copy = tempfile::tempdir().unwrap();
     for file in std::fs::read_dir(dir).unwrap() {
         let file = file.unwrap();
-        std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+        match std::fs::copy(file.path(), copy.path().join(file.file_name())) {
+            // The thread in the background removes files that a rewrite has made useless.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            copied => drop(copied.unwrap()),
+        }
     }
     let (log, databases) = ChangeLog::open(copy.path(), &Options::new()).unwrap();
     assert_eq!(log.torn(), None);
@@ -128,6 +133,43 @@ fn step(rig: &mut Rig, templates: &[&str], rng: &mut SmallRng) {
     rig.ask(&words);
 }
 
+/// Begins a rewrite of the log, does a part of one, or ends it. Returns how many have ended.
+fn rewrite(rig: &mut Rig, rng: &mut SmallRng) -> u64 {
+    let rewrites = |rig: &mut Rig| rig.shared.persistence.as_ref().unwrap().rewrites.done();
+    let before = rewrites(rig);
+    match rng.random_range(0..8) {
+        0 => drop(rig.ask(&["BGREWRITEAOF"])),
+        1 => {
+            while rig.shared.is_rewriting() {
+                rig.shared.rewrite_some();
+            }
+            // The thread in the background removes the files, if they are to go.
+            rig.shared.check_rewrite();
+        }
+        _ => rig.shared.rewrite_some(),
+    }
+    rewrites(rig) - before
+}
+
+/// Rewrites the log to the end.
+fn rewrite_all(rig: &mut Rig) {
+    let until = Instant::now() + Duration::from_secs(300);
+    rig.ask(&["BGREWRITEAOF"]);
+    while rig
+        .shared
+        .persistence
+        .as_ref()
+        .unwrap()
+        .rewrites
+        .is_under_way()
+    {
+        assert!(Instant::now() < until, "the rewrite does not end");
+        rig.shared.rewrite_some();
+        rig.shared.check_rewrite();
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn whatever_was_done_is_there_after_a_kill() {
     let seeds = if std::env::var_os("LOADLINE_LONG").is_some_and(|value| value == "1") {
@@ -136,7 +178,7 @@ fn whatever_was_done_is_there_after_a_kill() {
         4
     };
     let templates: Vec<&str> = COMMANDS.split(['|', '\n']).collect();
-    let (mut kills, mut keys) = (0, 0);
+    let (mut kills, mut keys, mut rewrites) = (0, 0, 0);
     for seed in 0..seeds {
         let mut rng = SmallRng::seed_from_u64(seed);
         let dir = tempfile::tempdir().unwrap();
@@ -152,6 +194,7 @@ fn whatever_was_done_is_there_after_a_kill() {
                 }
             }
             assert!(rig.shared.commit());
+            rewrites += rewrite(&mut rig, &mut rng);
             if turn % 4 == 0 {
                 let (expected, found) = (
                     held(&rig.shared.databases, now),
@@ -165,9 +208,17 @@ fn whatever_was_done_is_there_after_a_kill() {
                 rig = open(dir.path(), now);
             }
         }
+        rewrite_all(&mut rig);
+        let expected = held(&rig.shared.databases, now);
+        assert_eq!(
+            after_a_kill(dir.path(), now),
+            expected,
+            "seed {seed}, rewritten"
+        );
+        (kills, keys, rewrites) = (kills + 1, keys + expected.len(), rewrites + 1);
     }
-    println!("{kills} kills, {keys} keys compared");
-    assert!(keys > kills);
+    println!("{kills} kills, {keys} keys compared, {rewrites} rewrites");
+    assert!(keys > kills && rewrites > 0);
 }
 
 /// Every command of the table that writes is among those above.

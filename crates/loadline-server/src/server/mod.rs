@@ -171,12 +171,16 @@ impl Server {
         self.end_pause();
         self.answer();
         self.sweep();
+        self.shared.rewrite_some();
         Ok(())
     }
 
-    /// The longest sleep, which ends with a pause at the latest, and when a sync is due.
+    /// The longest sleep, which ends with a pause at the latest, and when a sync is due. There is none during a rewrite.
     fn longest_sleep(&self) -> Timespec {
         let mut sleep = LONGEST_SLEEP;
+        if self.shared.is_rewriting() {
+            sleep = Duration::ZERO;
+        }
         if let Some(pause) = self.shared.pause {
             let left_ms = pause.until_ms.saturating_sub(wall_ms());
             sleep = sleep.min(Duration::from_millis(left_ms));
@@ -414,6 +418,7 @@ impl Server {
             database.expire_some(self.shared.now, SWEEP_ENTRIES);
         }
         self.shared.check_log();
+        self.shared.check_rewrite();
         let is_steady = self.shared.pause.is_some() || self.shared.is_stuck();
         if self.shared.settings.maxmemory > 0 && !is_steady {
             self.shared.make_room();

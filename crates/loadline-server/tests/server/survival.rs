@@ -99,11 +99,6 @@ fn saving_says_what_is_durable() {
     let saved: u64 = ask(&mut stream, "LASTSAVE").trim()[1..].parse().unwrap();
     assert!(saved >= started && info(&mut stream, "rdb_last_save_time") == saved.to_string());
     assert_eq!(ask(&mut stream, "BGSAVE NOW"), "-ERR syntax error\r\n");
-    let refused = ask(&mut stream, "BGREWRITEAOF");
-    assert!(
-        refused.starts_with("-ERR The log is never rewritten as a whole: "),
-        "{refused}"
-    );
     // In memory there is nothing to save.
     let ours = Ours::start(ServerConfig::default());
     let refused = "-ERR this server holds its data in memory only and cannot save it\r\n";
@@ -113,6 +108,60 @@ fn saving_says_what_is_durable() {
             "SAVE\r\nBGSAVE\r\nBGREWRITEAOF\r\nSHUTDOWN SAVE"
         ),
         refused.repeat(4)
+    );
+}
+
+/// Commands are executed meanwhile, and the files have no garbage after it.
+#[test]
+fn the_log_is_rewritten_while_the_server_serves() {
+    let dir = tempfile::tempdir().unwrap();
+    let ours = start(dir.path(), Durability::Process);
+    let mut stream = ours.connect();
+    let value = "v".repeat(20_000);
+    for _ in 0..20 {
+        let commands: Vec<String> = (0..50).map(|key| format!("SET k{key} {value}")).collect();
+        assert_eq!(
+            ask(&mut stream, &commands.join("\r\n")),
+            "+OK\r\n".repeat(50)
+        );
+    }
+    assert_eq!(ask(&mut stream, "SADD s m\r\nDEL k0"), ":1\r\n:1\r\n");
+    let size = |stream: &mut _| info(stream, "aof_current_size").parse::<u64>().unwrap();
+    let before = size(&mut stream);
+    assert!(before > 20_000_000, "{before}");
+    for (field, value) in [
+        ("aof_rewrite_in_progress", "0"),
+        ("aof_last_rewrite_time_sec", "-1"),
+        ("aof_current_rewrite_time_sec", "-1"),
+    ] {
+        assert_eq!(info(&mut stream, field), value, "{field}");
+    }
+    let started = "+Background append only file rewriting started\r\n";
+    // In a transaction, so that all of it is executed in one turn.
+    let commands = "MULTI\r\nBGREWRITEAOF\r\nBGREWRITEAOF\r\nSET k1 new\r\nEXEC";
+    let replies = ask(&mut stream, commands);
+    let busy = "-ERR Background append only file rewriting already in progress\r\n";
+    assert!(
+        replies.ends_with(&format!("*3\r\n{started}{busy}+OK\r\n")),
+        "{replies}"
+    );
+    wait_until("the log is rewritten", || {
+        info(&mut stream, "aof_rewrite_in_progress") == "0"
+    });
+    assert_eq!(info(&mut stream, "aof_rewrites"), "1");
+    assert_eq!(info(&mut stream, "aof_last_bgrewrite_status"), "ok");
+    assert_ne!(info(&mut stream, "aof_last_rewrite_time_sec"), "-1");
+    // A segment of 4 MiB is reserved for what comes.
+    let after = size(&mut stream);
+    assert!(after < 8_000_000, "{after} bytes after {before}");
+    drop((stream, ours));
+    let ours = start(dir.path(), Durability::Process);
+    assert_eq!(
+        ask(
+            &mut ours.connect(),
+            "DBSIZE\r\nGET k1\r\nSTRLEN k49\r\nSISMEMBER s m"
+        ),
+        ":50\r\n$3\r\nnew\r\n:20000\r\n:1\r\n"
     );
 }
 

@@ -66,6 +66,24 @@ pub enum Edit<'e> {
     SetItem(usize, &'e [u8]),
 }
 
+/// A rewrite of a log: all entries are written anew, and what was overwritten or deleted goes with the old files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rewrite {
+    /// The first segment that stays.
+    end: u32,
+}
+
+/// How far a rewrite has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RewriteStep {
+    /// Entries are left to be written.
+    Writing,
+    /// All entries are written. The old files are removed once the new ones have reached the disk.
+    Removing,
+    /// The old files are removed.
+    Done,
+}
+
 /// What a log holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -334,6 +352,49 @@ impl ChangeLog {
         if !self.inner.wakeup.wake(SyncMode::Always) {
             self.inner.work(SyncMode::Always);
         }
+    }
+
+    /// Begins to write all entries anew. [`rewrite_some`](Self::rewrite_some) does the work.
+    ///
+    /// # Errors
+    /// [`Error::Full`], and [`Error::Io`] for a new file; [`Error::Failed`] where a write or a sync has failed before.
+    pub fn begin_rewrite(&mut self, databases: &mut [Keyspace]) -> Result<Rewrite, Error> {
+        let end = self.disk().log.roll()?;
+        self.lie_in(end, databases);
+        Ok(Rewrite { end })
+    }
+
+    /// Does a small part of a rewrite: writes the entries of one of 4,096 parts of a database. While changes are not
+    /// committed, it does nothing, since they must not reach the disk before their commit. With
+    /// [`RewriteStep::Removing`], the thread in the background has the rest to do.
+    ///
+    /// # Errors
+    /// [`Error::Full`], and [`Error::Io`] for a new file: the part is left as it was. [`Error::Failed`] where a write or a
+    /// sync has failed, now or before.
+    pub fn rewrite_some(
+        &mut self,
+        rewrite: Rewrite,
+        databases: &mut [Keyspace],
+    ) -> Result<RewriteStep, Error> {
+        let Rewrite { end } = rewrite;
+        self.check()?;
+        let disk = self.disk();
+        let before = disk.reclaim.reclaimed();
+        if before < end && self.draft.pending_bytes() > 0 {
+            return Ok(RewriteStep::Writing);
+        }
+        let reclaimed = disk.reclaim.step_before(end, databases, disk)?;
+        let is_removed = disk.log.oldest() >= end;
+        self.lie_in(self.disk().log.newest(), databases);
+        // The files of what was reclaimed go with the next sync.
+        if reclaimed > before || (reclaimed >= end && !is_removed) {
+            self.sync_later();
+        }
+        Ok(match reclaimed >= end {
+            false => RewriteStep::Writing,
+            true if is_removed => RewriteStep::Done,
+            true => RewriteStep::Removing,
+        })
     }
 
     /// The durability of a commit.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use batch::Batch;
-pub use change_log::{ChangeLog, Edit, LogStats};
+pub use change_log::{ChangeLog, Edit, LogStats, Rewrite, RewriteStep};
 use inner::{Disk, Inner};
 pub use operators::{Checked, Damage, IgnoredHint};
 pub use options::{AtLimit, Durability, Options};

@@ -337,6 +337,28 @@ impl Reclaim {
         Ok(())
     }
 
+    /// Does a step of reclaiming all segments before `end`, for the owner of the databases. Returns the number of the
+    /// first segment that is not reclaimed.
+    ///
+    /// # Errors
+    /// Those of the log.
+    pub(crate) fn step_before(
+        &self,
+        end: u32,
+        databases: &[Keyspace],
+        disk: &Disk,
+    ) -> Result<u32, Error> {
+        if self.reclaimed() < end && self.step_of(databases, disk, OWN_STEPS, PART)? == Step::Done {
+            self.assess(&disk.log, databases, Load::Busy);
+        }
+        Ok(self.reclaimed())
+    }
+
+    /// Nothing alive lies in segments before this one.
+    pub(crate) fn reclaimed(&self) -> u32 {
+        self.progress().reclaimed
+    }
+
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,7 +7,7 @@ use crate::clock::now_ms;
 use crate::keyspace::Keyspace;
 use crate::list::List;
 use crate::storage::journal::Fault;
-use crate::store::{ChangeLog, Durability, Edit};
+use crate::store::{ChangeLog, Durability, Edit, RewriteStep};
 use crate::table::Bytes;
 use crate::value::{Change, Entry, Expiry, Fields, Members, Value, View};
 
@@ -375,4 +375,55 @@ fn reclaiming_passes_over_nothing_when_databases_are_exchanged() {
             assert!(found == rig.held(), "round {round}: {} keys", found.len());
         }
     }
+}
+
+/// What a crash leaves at any step of a rewrite is what was committed. At the end, the files hold nothing else.
+#[test]
+fn a_rewrite_keeps_what_was_committed_and_removes_the_rest() {
+    let journal = Journal::default();
+    let mut rig = Rig::open(&journal, Durability::Process);
+    for round in 0..40 {
+        for key in 0..20_u8 {
+            rig.put(0, &[key], Value::String(vec![round; 2_000]), None);
+        }
+        rig.commit().unwrap();
+    }
+    let written = |journal: &Journal| journal.files().values().map(Vec::len).sum::<usize>();
+    let after_a_crash = || {
+        let crashed = Journal::with_files(journal.files());
+        Rig::open(&crashed, Durability::Process).held()
+    };
+    let before = written(&journal);
+    let mut committed = rig.held();
+    let rewrite = rig.log.begin_rewrite(&mut rig.databases).unwrap();
+    // Nothing is written while a change is not committed: its key could be among what is copied.
+    rig.put(0, &[1], Value::String(vec![b'n'; 2_000]), None);
+    for _ in 0..2 * Keyspace::CURSORS {
+        let step = rig.log.rewrite_some(rewrite, &mut rig.databases).unwrap();
+        assert_eq!(step, RewriteStep::Writing);
+    }
+    assert_eq!(after_a_crash(), committed);
+    rig.commit().unwrap();
+    committed = rig.held();
+    let mut steps = 0_u64;
+    while rig.log.rewrite_some(rewrite, &mut rig.databases).unwrap() != RewriteStep::Done {
+        if steps.is_multiple_of(10_000) {
+            assert_eq!(after_a_crash(), committed, "step {steps}");
+        }
+        steps += 1;
+    }
+    assert_eq!(after_a_crash(), committed);
+    let after = written(&journal);
+    assert!(
+        steps > Keyspace::CURSORS && after < before / 4,
+        "{after} of {before}"
+    );
+    // Without room there is no rewrite, and nothing else changes.
+    journal.fail(Fault::Full, 0, u64::MAX);
+    let error = rig.log.begin_rewrite(&mut rig.databases).unwrap_err();
+    assert!(matches!(error, Error::Full { .. }), "{error}");
+    journal.heal();
+    rig.put(0, b"more", members(&["x"]), None);
+    rig.commit().unwrap();
+    assert_eq!(after_a_crash(), rig.held());
 }
