@@ -29,6 +29,14 @@ pub enum Error {
         /// The process that has it open, where the lock file names it.
         pid: Option<u32>,
     },
+    /// There is no store in the directory, and none is to be made.
+    #[error("{}: {reason}", path.display())]
+    NoStore {
+        /// The directory.
+        path: PathBuf,
+        /// What is missing.
+        reason: &'static str,
+    },
     /// A file was written by a version of the format that this build does not read.
     #[error("{} has version {version} of the format; this build reads versions 1 to {}", path.display(), crate::log::VERSION)]
     Version {

@@ -32,6 +32,15 @@ pub(crate) struct Directory {
     lock: File,
 }
 
+/// What a store has left in a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    Nothing,
+    /// A lock file without segments.
+    LockOnly,
+    Segments,
+}
+
 impl Drop for Directory {
     fn drop(&mut self) {
         // A child process that is being started shares the lock until it becomes another program.
@@ -65,26 +74,27 @@ impl Directory {
         })
     }
 
-    /// Whether a store was opened in the directory before: it has segments, or a lock file with a process id. Other programs
-    /// have empty files of this name.
+    /// What a store has left in the directory: segments, or only a lock file with a process id. Other programs have empty
+    /// files of this name.
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub(crate) fn holds_store(path: &Path) -> io::Result<bool> {
+    pub(crate) fn found(path: &Path) -> io::Result<Found> {
         let entries = match fs::read_dir(path) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
             Err(error) => return Err(error),
         };
         for entry in entries {
             let name = entry?.file_name();
             if name.to_str().and_then(segment::parse_name).is_some() {
-                return Ok(true);
+                return Ok(Found::Segments);
             }
         }
         match File::open(path.join(LOCK)) {
-            Ok(lock) => Ok(holder(&lock).is_some()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Ok(lock) if holder(&lock).is_some() => Ok(Found::LockOnly),
+            Ok(_) => Ok(Found::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
             Err(error) => Err(error),
         }
     }

@@ -1,14 +1,14 @@
 //! What operators do with the files of a store that is not open.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Store;
+use super::options::Options;
 use crate::clock::now_ms;
 use crate::error::Error;
 use crate::log::hint::Hints;
 use crate::log::recovery::{self, Examined, Torn};
-use crate::storage::{Directory, Storage};
+use crate::storage::{Directory, Found, Storage};
 
 /// What the files of a store hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -64,8 +64,8 @@ impl Store {
     /// hints with the files. Changes nothing.
     ///
     /// # Errors
-    /// [`Error::InUse`] where it is open, [`Error::Damaged`] for a missing file, [`Error::Version`], [`Error::Io`], also for
-    /// a directory without log files.
+    /// [`Error::NoStore`], [`Error::InUse`] where it is open, [`Error::Damaged`] for a missing file, [`Error::Version`],
+    /// [`Error::Io`].
     pub fn check(dir: impl AsRef<Path>) -> Result<Checked, Error> {
         let (directory, examined) = existing(dir.as_ref())?;
         Ok(checked(&examined, &directory))
@@ -85,6 +85,15 @@ impl Store {
 }
 
 impl Store {
+    /// Opens a store as [`open`](Self::open) does, and makes none where there is none.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`], and those of [`open`](Self::open).
+    pub fn open_existing(dir: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
+        require_store(dir.as_ref())?;
+        Self::open(dir, options)
+    }
+
     /// Number of keys that [`scan`](Self::scan) does not show: those that hold no string, and those in other databases of
     /// a server.
     #[must_use]
@@ -101,20 +110,30 @@ impl Store {
     }
 }
 
+/// Refuses a directory without log files.
+fn require_store(dir: &Path) -> Result<(), Error> {
+    let missing = |reason| Error::NoStore {
+        path: dir.to_owned(),
+        reason,
+    };
+    match Directory::found(dir).map_err(|error| Error::io(dir, error))? {
+        Found::Segments => Ok(()),
+        Found::LockOnly => {
+            // One to which nothing was written can be open.
+            Directory::open(dir, false)?;
+            Err(missing(
+                "there is no store here: LOCK was left by one, but there are no log files",
+            ))
+        }
+        Found::Nothing => Err(missing("there is no store here")),
+    }
+}
+
 /// The directory of a store that exists, and what its files hold.
 fn existing(dir: &Path) -> Result<(Directory, Examined), Error> {
-    let missing = |text| Error::io(dir, io::Error::new(io::ErrorKind::NotFound, text));
-    let holds_store = Directory::holds_store(dir).map_err(|error| Error::io(dir, error))?;
-    if !holds_store {
-        return Err(missing("there is no store here"));
-    }
+    require_store(dir)?;
     let directory = Directory::open(dir, true)?;
     let examined = recovery::examine(&directory, Hints::Compare)?;
-    if examined.totals().0 == 0 {
-        return Err(missing(
-            "there is no store here: LOCK was left by one, but there are no log files",
-        ));
-    }
     Ok((directory, examined))
 }
 

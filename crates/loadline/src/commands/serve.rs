@@ -74,11 +74,12 @@ fn durability(class: Option<&str>) -> Result<loadline_server::Durability, Failur
     let Some(class) = class else {
         return Ok(Served::Process);
     };
-    let named = Durability::parse(class).map_err(|reason| format!("--durability: {reason}."));
-    match named.map_err(Failure::usage)? {
-        Durability::Memory => Err(Failure::usage(
-            "--durability: invalid durability `memory` with --dir: expected process, interval:T or always.",
-        )),
+    let refused = || {
+        const EXPECTED: &str = "expected process, interval:T (such as interval:1s) or always. Without --dir, nothing is kept";
+        Failure::invalid("--durability", "durability", class, EXPECTED)
+    };
+    match Durability::parse(class).map_err(|_| refused())? {
+        Durability::Memory => Err(refused()),
         Durability::Process => Ok(Served::Process),
         Durability::Interval(interval) => Ok(Served::Interval(interval)),
         Durability::Always => Ok(Served::Always),

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use loadline_resp::{Limits, Request, RequestParser, encode};
 use loadline_store::{Batch, Checked, Error, Options, Store, Torn};
@@ -30,7 +31,7 @@ pub(super) fn run(args: &StoreArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn check(dir: &Path) -> Result<(), Failure> {
-    let checked = Store::check(dir).map_err(|error| failure(&error))?;
+    let checked = Store::check(dir).map_err(|error| failure_in(dir, &error))?;
     if checked.damage.is_some() {
         return Err(Failure::bad_file(damage(dir, &checked)));
     }
@@ -79,9 +80,9 @@ fn stat(dir: &Path) -> Result<(), Failure> {
 fn compact(dir: &Path) -> Result<(), Failure> {
     let store = open_existing(dir)?;
     let before = store.stats().disk_bytes;
-    store.compact().map_err(|error| failure(&error))?;
-    store.close().map_err(|error| failure(&error))?;
-    let checked = Store::check(dir).map_err(|error| failure(&error))?;
+    let compacted = store.compact().and_then(|()| store.close());
+    compacted.map_err(|error| failure_in(dir, &error))?;
+    let checked = Store::check(dir).map_err(|error| failure_in(dir, &error))?;
     files::print(&format!(
         "{before} bytes before, {} bytes now.\n",
         checked.bytes
@@ -93,7 +94,7 @@ fn repair(dir: &Path, drops: bool) -> Result<(), Failure> {
         true => Store::repair(dir),
         false => Store::check(dir),
     };
-    let checked = checked.map_err(|error| failure(&error))?;
+    let checked = checked.map_err(|error| failure_in(dir, &error))?;
     let Some(damage) = &checked.damage else {
         return files::print(&format!(
             "Nothing is damaged.\n{}",
@@ -126,10 +127,13 @@ fn export(dir: &Path) -> Result<(), Failure> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut written = Ok(());
     let mut command = Vec::new();
-    let mut cursor = 0;
+    let (mut cursor, mut entries) = (0, 0_u64);
+    let keys = store.stats().keys;
+    let mut progress = Ticker::start();
     loop {
         let next = store.scan_entries(cursor, 1, |key, value, expires_at| {
             command.clear();
+            entries += 1;
             match expires_at {
                 None => encode::command(&mut command, &[b"SET", key, value]),
                 Some(at) => {
@@ -142,7 +146,8 @@ fn export(dir: &Path) -> Result<(), Failure> {
                 written = out.write_all(&command);
             }
         });
-        cursor = next.map_err(|error| failure(&error))?;
+        cursor = next.map_err(|error| failure_in(dir, &error))?;
+        progress.tick(|| format!("{entries} of {keys} keys exported"));
         if cursor == 0 || written.is_err() {
             break;
         }
@@ -164,24 +169,28 @@ fn export(dir: &Path) -> Result<(), Failure> {
 }
 
 fn import(dir: &Path) -> Result<(), Failure> {
-    let store = open(dir)?;
+    let store = Store::open(dir, Options::new()).map_err(|error| failure_in(dir, &error))?;
     let mut entries = 0;
-    let read = import_to(&store, &mut entries);
-    let closed = store.close().map_err(|error| failure(&error));
-    let imported = format!("{entries} entries.");
+    let read = import_to(&store, dir, &mut entries);
+    let closed = store.close().map_err(|error| failure_in(dir, &error));
     match read.and(closed) {
-        Ok(()) => files::print(&format!("{imported}\n")),
-        Err(failure) => Err(failure.followed_by(&format!("The store has the first {imported}"))),
+        Ok(()) => files::print(&format!("{} imported.\n", counted(entries))),
+        Err(failure) => {
+            let stored = format!("The store has the first {}.", counted(entries));
+            Err(failure.followed_by(&stored))
+        }
     }
 }
 
 /// Reads SET commands from standard input, and adds those that are in the store to `entries`.
-fn import_to(store: &Store, entries: &mut usize) -> Result<(), Failure> {
+fn import_to(store: &Store, dir: &Path, entries: &mut usize) -> Result<(), Failure> {
     let mut parser = RequestParser::new(Limits::default());
     let mut input = io::stdin().lock();
     let (mut bytes, mut chunk) = (Vec::new(), vec![0; READ_BYTES]);
     let mut batch = Batch::new();
+    let mut progress = Ticker::start();
     loop {
+        progress.tick(|| format!("{} imported", counted(*entries)));
         let read = input.read(&mut chunk);
         let read = read
             .map_err(|error| Failure::bad_file(format!("standard input cannot be read: {error}.")));
@@ -202,13 +211,13 @@ fn import_to(store: &Store, entries: &mut usize) -> Result<(), Failure> {
                 }
             }
             if batch.len() == BATCH_WRITES {
-                apply(store, &mut batch, entries)?;
+                apply(store, dir, &mut batch, entries)?;
             }
         };
         bytes.drain(..at);
         let is_last = wrong.is_some() || matches!(read, Ok(0) | Err(_));
         if is_last {
-            apply(store, &mut batch, entries)?;
+            apply(store, dir, &mut batch, entries)?;
         }
         if let Some(reason) = wrong {
             return Err(not_an_export(&reason));
@@ -224,8 +233,10 @@ fn import_to(store: &Store, entries: &mut usize) -> Result<(), Failure> {
 }
 
 /// Writes the batch, empties it, and adds its length to `entries`.
-fn apply(store: &Store, batch: &mut Batch, entries: &mut usize) -> Result<(), Failure> {
-    store.apply(batch).map_err(|error| failure(&error))?;
+fn apply(store: &Store, dir: &Path, batch: &mut Batch, entries: &mut usize) -> Result<(), Failure> {
+    store
+        .apply(batch)
+        .map_err(|error| failure_in(dir, &error))?;
     *entries += batch.len();
     batch.clear();
     Ok(())
@@ -257,21 +268,89 @@ fn not_an_export(reason: &str) -> Failure {
     Failure::bad_file(format!("standard input is not an export: {reason}."))
 }
 
+/// `1 entry`, `2 entries`.
+fn counted(entries: usize) -> String {
+    match entries {
+        1 => "1 entry".to_owned(),
+        _ => format!("{entries} entries"),
+    }
+}
+
 /// Opens an existing store.
 fn open_existing(dir: &Path) -> Result<Store, Failure> {
-    Store::check(dir).map_err(|error| failure(&error))?;
-    open(dir)
+    let store = Store::open_existing(dir, Options::new());
+    store.map_err(|error| failure_in(dir, &error))
 }
 
-fn open(dir: &Path) -> Result<Store, Failure> {
-    Store::open(dir, Options::new()).map_err(|error| failure_in(dir, &error))
+/// Reports on standard error how far long work has come.
+struct Ticker {
+    reported: Instant,
 }
 
-/// The failure to open the store in `dir`.
+impl Ticker {
+    const EVERY: Duration = Duration::from_secs(5);
+
+    fn start() -> Self {
+        Self {
+            reported: Instant::now(),
+        }
+    }
+
+    fn tick(&mut self, text: impl FnOnce() -> String) {
+        if self.reported.elapsed() >= Self::EVERY {
+            self.reported = Instant::now();
+            files::complain(&text());
+        }
+    }
+}
+
+/// The failure of an operation on the store in `dir`, with what to do.
 pub(super) fn failure_in(dir: &Path, error: &Error) -> Failure {
+    let at = dir.display();
+    let exit = match error {
+        Error::Damaged { .. } | Error::Version { .. } => Exit::BadFile,
+        _ => Exit::Unavailable,
+    };
+    let failure = |text: String| Failure::new(exit, text);
+    let plain = failure(format!("{error}."));
     match error {
-        Error::Damaged { .. } => failure(error).followed_by(&advice(dir)),
-        _ => failure(error),
+        Error::Damaged { .. } => plain.followed_by(&advice(dir)),
+        Error::Version { .. } => {
+            plain.followed_by("The store was written by a newer version of Loadline: use that one.")
+        }
+        Error::InUse { .. } => {
+            plain.followed_by("Only one process at a time can use a store: stop that one first.")
+        }
+        Error::NoStore { .. } => plain.followed_by(
+            "Name the directory of a store: that of `loadline serve --dir`, or of an application.",
+        ),
+        Error::Full { source } => failure(format!(
+            "{at}: no room on the disk: {source}.\nFree space on this disk."
+        )),
+        Error::Io { path, source } => {
+            let file = match path == dir {
+                true => String::new(),
+                false => format!("{}: ", path.display()),
+            };
+            let advice = cause(source);
+            failure(format!(
+                "The store in {at} cannot be used: {file}{source}.\n{advice}"
+            ))
+        }
+        _ => plain,
+    }
+}
+
+/// What to do about an error of the operating system.
+fn cause(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "Name a directory, not a file."
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "The directory and its files must be readable and writable for this user, since a store is locked while it is read."
+        }
+        _ => "Check that the directory exists or can be created, and that its disk works.",
     }
 }
 
@@ -304,12 +383,4 @@ fn torn(torn: Option<&Torn>) -> String {
             torn.path.display()
         )
     })
-}
-
-fn failure(error: &Error) -> Failure {
-    let exit = match error {
-        Error::Damaged { .. } | Error::Version { .. } => Exit::BadFile,
-        _ => Exit::Unavailable,
-    };
-    Failure::new(exit, format!("{error}."))
 }

@@ -18,7 +18,7 @@ use super::{load_block, workload};
 use crate::plan::Case;
 use crate::target::Target;
 use crate::targets::client::Connector;
-use crate::targets::engines::{Batch, Handle, Names, ServedHandle};
+use crate::targets::engines::{Batch, Handle, Names, ServedHandle, described};
 use crate::targets::threads::Threads;
 use crate::targets::{Access, Opened};
 
@@ -245,7 +245,7 @@ fn handle(target: &Opened) -> Result<Box<dyn Handle>, Error> {
 }
 
 pub(super) fn broken(error: &anyhow::Error) -> Error {
-    Error::Subject(format!("{error:#}").into())
+    Error::Subject(described(error).into())
 }
 
 fn verb(command: &str) -> Verb {
@@ -354,7 +354,7 @@ impl Callee for EngineCallee {
             Ok(true) => Reply::Other,
             Ok(false) => Reply::Nil,
             Err(error) => {
-                self.sentence = format!("ENGINE {error:#}");
+                self.sentence = format!("ENGINE {}", described(&error));
                 Reply::Error(self.sentence.as_bytes())
             }
         }

@@ -72,7 +72,7 @@ const HINTS: [(&str, &str); 25] = [
     ),
     (
         "No space left",
-        "The server's disk is full: free space, or disable persistence.",
+        "The disk is full: free space there, or name another directory with --dir. A server can also run without persistence.",
     ),
     (
         "refused (os error",

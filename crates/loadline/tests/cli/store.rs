@@ -34,13 +34,13 @@ fn a_store_is_imported_checked_compacted_and_exported() {
     dir.run(&["store", "check", "data"])
         .failed(69, "there is no store here");
     // An import without entries creates the directory, but no log.
-    assert_eq!(import(&dir, "").succeeded(), "0 entries.\n");
+    assert_eq!(import(&dir, "").succeeded(), "0 entries imported.\n");
     for action in ["check", "stat", "repair", "compact", "export"] {
         dir.run(&["store", action, "data"])
             .failed(69, "there is no store here: LOCK was left by one");
     }
     let text = format!("{EXPORT}{EXPORT}{WITH_EXPIRY}");
-    assert_eq!(import(&dir, &text).succeeded(), "3 entries.\n");
+    assert_eq!(import(&dir, &text).succeeded(), "3 entries imported.\n");
     let checked = dir.run(&["store", "check", "data"]).succeeded();
     assert_eq!(checked, "files 1, records 2, bytes 136: sound\n");
     let stat = dir.run(&["store", "stat", "data"]).succeeded();

@@ -64,6 +64,29 @@ fn a_store_that_was_closed_can_be_opened_while_a_process_is_started() {
 }
 
 #[test]
+fn an_existing_store_is_opened_and_none_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let open = || Store::open_existing(&path, Options::new());
+    let refused = |expected: &str| match open() {
+        Err(Error::NoStore { reason, .. }) => assert_eq!(reason, expected),
+        other => panic!("{other:?}"),
+    };
+    refused("there is no store here");
+    assert!(!path.exists());
+    // One that is open, and to which nothing was written.
+    let store = Store::open(&path, Options::new()).unwrap();
+    assert!(matches!(open(), Err(Error::InUse { .. })));
+    drop(store);
+    refused("there is no store here: LOCK was left by one, but there are no log files");
+    let store = Store::open(&path, Options::new()).unwrap();
+    store.put(b"key", b"value").unwrap();
+    drop(store);
+    let value = open().unwrap().get(b"key").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
 fn one_store_at_a_time_is_open_in_a_directory() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), Options::new()).unwrap();

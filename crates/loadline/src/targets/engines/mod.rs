@@ -180,6 +180,9 @@ pub(crate) fn directory(engine: &Engine) -> Result<Option<TempDir>, Failure> {
         .prefix("loadline-")
         .tempdir_in(&parent);
     dir.map(Some).map_err(|error| {
+        // Its own text repeats the path, with a random name.
+        let cause = error.get_ref().and_then(|inner| inner.source());
+        let error = cause.map_or_else(|| error.to_string(), ToString::to_string);
         Failure::unavailable(format!(
             "{}: cannot create a directory in {}: {error}.\nName another directory with --dir.",
             engine.choice,
@@ -221,8 +224,19 @@ fn open(
 
 /// Converts the error of an engine into a failure.
 pub(crate) fn fault(choice: &Choice, error: &anyhow::Error) -> Failure {
-    let said = format!("{error:#}");
+    let said = described(error);
     Failure::unavailable(format!("{choice}: {}.", said.trim_end_matches('.')))
+}
+
+/// The error with its causes. The texts of some errors end with that of their cause already.
+pub(crate) fn described(error: &anyhow::Error) -> String {
+    let mut said = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !said.ends_with(&cause) {
+            said = format!("{said}: {cause}");
+        }
+    }
+    said
 }
 
 #[cfg(test)]

@@ -128,3 +128,17 @@ fn the_store_as_a_cache_holds_so_many_keys_for_so_long() {
         std::thread::yield_now();
     }
 }
+
+/// The errors of the store name their cause themselves; those of other engines leave it to the caller.
+#[test]
+fn the_cause_of_an_error_is_said_once() {
+    let source = std::io::Error::from_raw_os_error(28);
+    let error = anyhow::Error::new(loadline_store::Error::Full { source });
+    let full = "No space left on device (os error 28)";
+    assert_eq!(described(&error), format!("no room on the disk: {full}"));
+    let error = anyhow::Error::msg(full).context("the journal was not written");
+    assert_eq!(
+        described(&error),
+        format!("the journal was not written: {full}")
+    );
+}
