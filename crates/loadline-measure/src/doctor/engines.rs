@@ -1,6 +1,7 @@
 //! Rules about comparisons of engines: disks, reads and builds that make the figures misleading.
 
 use super::{Finding, Rule, Severity, percent};
+use crate::record::{Case, SubjectKind};
 use crate::words;
 
 /// The shortest credible sync: devices that keep data through a power failure take longer.
@@ -27,6 +28,50 @@ pub struct EnginesSetup {
     pub served: Vec<String>,
     /// The socket's share of the time of a read on the first of these.
     pub socket_share: Option<f64>,
+    /// Engines that were called singly and in batches, as [`batched`] finds them.
+    pub batched: Vec<Batched>,
+}
+
+/// An operation of an engine in batches beside the same operation alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batched {
+    /// The engine.
+    pub subject: String,
+    /// The operation.
+    pub operation: String,
+    /// Operations in a batch.
+    pub batch: u64,
+    /// Time per operation in a batch over that of one alone.
+    pub ratio: f64,
+}
+
+/// The engines that perform an operation alone and in batches, each with one operation, in the first class that has both.
+#[must_use]
+pub fn batched(cases: &[Case]) -> Vec<Batched> {
+    let time = |case: &Case| case.duration_ns as f64 / case.ops.max(1) as f64;
+    let mut found: Vec<Batched> = Vec::new();
+    for alone in cases.iter().filter(|case| case.duration_ns > 0) {
+        let subject = &alone.subject.name;
+        let is_known = found.iter().any(|known| known.subject == *subject);
+        if is_known || alone.subject.kind == SubjectKind::NullServer {
+            continue;
+        }
+        let workload = format!("batch {}", alone.scenario.workload);
+        let together = cases.iter().find(|case| {
+            let scenario = &case.scenario;
+            case.subject.name == *subject
+                && scenario.workload == workload
+                && scenario.durability == alone.scenario.durability
+                && scenario.value_bytes == alone.scenario.value_bytes
+        });
+        found.extend(together.map(|together| Batched {
+            subject: subject.clone(),
+            operation: alone.scenario.workload.clone(),
+            batch: together.scenario.batch,
+            ratio: time(together) / time(alone),
+        }));
+    }
+    found
 }
 
 /// A directory and the file system that it is on.
@@ -49,6 +94,7 @@ pub fn examine_engines(setup: &EnginesSetup) -> Vec<Finding> {
         debug_build(setup),
         cached_reads(setup),
         across_a_socket(setup),
+        batch_beside_single(setup),
     ];
     findings.extend(others.into_iter().flatten());
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -143,9 +189,63 @@ fn across_a_socket(setup: &EnginesSetup) -> Option<Finding> {
     ))
 }
 
+fn batch_beside_single(setup: &EnginesSetup) -> Option<Finding> {
+    let first = setup.batched.first()?;
+    let same = setup
+        .batched
+        .iter()
+        .filter(|other| other.operation == first.operation);
+    let times = same.map(|of| format!("{:.2}x on {}", of.ratio, of.subject));
+    Some(finding(
+        Rule::BatchBesideSingle,
+        Severity::Info,
+        format!(
+            "In batches of {}, a {} takes another time than alone: {}.",
+            first.batch,
+            first.operation,
+            times.collect::<Vec<_>>().join(", ")
+        ),
+        "Compare batches with batches, and single operations with single ones.",
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn batches_beside_single_operations_are_named_with_their_times() {
+        let case = |subject: &str, workload: &str, batch: u64, duration_ns: u64| {
+            let mut case = Case::default();
+            case.subject.name = subject.to_owned();
+            case.scenario.workload = workload.to_owned();
+            case.scenario.batch = batch;
+            (case.ops, case.duration_ns) = (100, duration_ns);
+            case
+        };
+        let mut cases = vec![
+            case("redis", "put", 1, 6_000_000),
+            case("store", "put", 1, 100_000),
+            case("map", "put", 1, 50_000),
+            case("redis", "batch put", 100, 120_000),
+            case("store", "batch put", 100, 30_000),
+        ];
+        let setup = EnginesSetup {
+            batched: batched(&cases),
+            ..clean()
+        };
+        let found = examine_engines(&setup);
+        assert_eq!(found[0].rule, Rule::BatchBesideSingle);
+        assert_eq!(
+            found[0].evidence,
+            "In batches of 100, a put takes another time than alone: 0.02x on redis, 0.30x on store."
+        );
+        // Another class is another measurement.
+        for case in &mut cases[3..] {
+            case.scenario.durability = Some("always".to_owned());
+        }
+        assert_eq!(batched(&cases), []);
+    }
 
     fn clean() -> EnginesSetup {
         EnginesSetup {

@@ -22,7 +22,7 @@ use crate::record::{Case, CpuPauses, Stall, SubjectKind};
 
 pub use blind::NotExamined;
 pub use cluster::{ClusterNode, examine_cluster};
-pub use engines::{EnginesSetup, Place, examine_engines};
+pub use engines::{Batched, EnginesSetup, Place, batched, examine_engines};
 pub use flow::SlowRounds;
 pub use pairs::{Work, arms_differ, hit_beside_miss, time_stays_flat};
 pub use rule::{Class, Rule};
@@ -201,8 +201,14 @@ pub fn examine(evidence: &Evidence) -> Vec<Finding> {
 }
 
 /// The scope of findings about a case.
-fn scope(case: &Case) -> String {
-    format!("{}, {}", case.subject.name, case.scenario.workload)
+/// What a finding about a case is about: `redis, put, process`.
+#[must_use]
+pub fn scope(case: &Case) -> String {
+    let scope = format!("{}, {}", case.subject.name, case.scenario.workload);
+    match &case.scenario.durability {
+        None => scope,
+        Some(class) => format!("{scope}, {class}"),
+    }
 }
 
 /// The growth of the median response time within a block: the last interval over the first, as a median over

@@ -87,6 +87,8 @@ vocabulary! {
         DebugBuild = "LL040",
         /// An in-process engine compared with a server behind a socket.
         AcrossASocket = "LL041",
+        /// Batches and single operations in one comparison of engines.
+        BatchBesideSingle = "LL042",
     }
 }
 
@@ -150,7 +152,10 @@ impl Rule {
             | Self::OutputLimit
             | Self::Watched => Class::Server,
             Self::LinkOff | Self::Jitter | Self::Distance => Class::Path,
-            Self::ArmsDiffer | Self::HitSlowerThanMiss | Self::AcrossASocket => Class::Comparison,
+            Self::ArmsDiffer
+            | Self::HitSlowerThanMiss
+            | Self::AcrossASocket
+            | Self::BatchBesideSingle => Class::Comparison,
             Self::ClusterVersions
             | Self::ClusterSettings
             | Self::ClusterSlots

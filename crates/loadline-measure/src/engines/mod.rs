@@ -18,6 +18,9 @@ use socket::server;
 pub use socket::{SocketShare, socket_share, socket_share_of_reads};
 pub use writeup::writeup;
 
+/// The workload that writes ten times the data over the data.
+pub const SUSTAINED_PUT: &str = "sustained put";
+
 /// Leads in bytes below this share are ignored.
 const LEAD: f64 = 0.05;
 /// Leads in opening time below this share are ignored: it is the median of a few openings.

@@ -1,11 +1,11 @@
 //! A comparison of engines.
 
 use loadline_measure::Record;
-use loadline_measure::engines::{Allocations, Engines, Footprint, needs, writeup};
+use loadline_measure::engines::{Allocations, Engines, Footprint, SUSTAINED_PUT, needs, writeup};
 use loadline_measure::record::{Case, SubjectKind};
 
 use super::{PIPE, TERMINAL, fixture};
-use crate::{html, markdown, text};
+use crate::{TextOptions, html, markdown, text};
 
 fn case(subject: &str, workload: &str, class: &str, throughput: f64) -> Case {
     let mut case = fixture::case(subject, workload, 1, throughput);
@@ -134,6 +134,49 @@ fn no_coordinate_of_a_hostile_record_is_out_of_this_world() {
     let page = html(&hostile());
     assert!(!page.contains("NaN") && !page.contains("inf\""), "{page}");
     assert!(!page.contains("<script>alert"), "{page}");
+}
+
+/// A row can be quoted without the heading above it.
+#[test]
+fn every_row_names_its_class() {
+    let record = record();
+    let rows = record.cases.len() + record.engines.as_ref().unwrap().footprints.len();
+    let named = |report: &str, begin: &str, middle: &str| {
+        let classes = ["process", "always"].map(|class| format!("{middle}{class} "));
+        let is_row = |line: &&str| {
+            let names = ["redis", "store", "fjall", "null"];
+            let name = |name: &&str| line.starts_with(&format!("{begin}{name} "));
+            names.iter().any(name)
+        };
+        let found: Vec<&str> = report.lines().filter(is_row).collect();
+        for row in &found {
+            assert!(classes.iter().any(|class| row.contains(class)), "{row}");
+        }
+        found.len()
+    };
+    assert_eq!(named(&text(&record, &PIPE), "", " "), rows);
+    assert_eq!(named(&markdown(&record), "| ", "| "), rows);
+    let page = html(&record);
+    let cells: usize = ["process", "always"]
+        .map(|class| page.matches(&format!(">{class}</td>")).count())
+        .iter()
+        .sum();
+    assert_eq!(cells, rows);
+}
+
+/// The tail is in the way where no engine makes room.
+#[test]
+fn the_tail_is_shown_for_sustained_writes() {
+    let mut record = record();
+    let head = |record: &Record| {
+        let wide = TextOptions { width: 100, ..PIPE };
+        let text = text(record, &wide);
+        let head = text.lines().find(|line| line.starts_with("engine "));
+        head.unwrap().to_owned()
+    };
+    assert!(!head(&record).contains("p99/p50"));
+    record.cases[0].scenario.workload = SUSTAINED_PUT.to_owned();
+    assert!(head(&record).contains("p99/p50"));
 }
 
 /// Of every server over TCP, and of nothing else.

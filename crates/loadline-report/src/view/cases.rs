@@ -505,6 +505,9 @@ fn conditions(scenario: &Scenario) -> Vec<String> {
     if scenario.resp > 2 {
         parts.push(format!("RESP{}", scenario.resp));
     }
+    if let Some(class) = &scenario.durability {
+        parts.push(format!("durability {class}"));
+    }
     parts
 }
 

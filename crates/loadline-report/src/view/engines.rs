@@ -1,6 +1,6 @@
 //! The comparison of engines, one section for each class of durability.
 
-use loadline_measure::engines::{Engines, Footprint, SocketShare, socket_share};
+use loadline_measure::engines::{Engines, Footprint, SUSTAINED_PUT, SocketShare, socket_share};
 use loadline_measure::record::{Case, Record};
 use loadline_measure::{Metric, words};
 
@@ -10,12 +10,13 @@ use crate::document::{
 };
 
 /// How the tables are read.
-pub(super) const LEGEND: [&str; 6] = [
+pub(super) const LEGEND: [&str; 7] = [
     "memory: nothing survives the process. process: acknowledged writes survive kill -9. interval:T: synced every T. always: synced before a call returns.",
     "time/op is the time in calls over the operations; in a batch each operation takes as long as the call, and percentiles show that. CPU us/op: of the caller + of the engine's own threads or server.",
-    "p99/p50: how far the slowest of a hundred operations is from the usual one.",
+    "p99/p50, for sustained put: how much longer than usual the slowest of a hundred operations takes.",
     "null is a server that replies and does no work: its time over that of a server is the share of the socket.",
     "The ratio is throughput over that of the reference in the same round: the median over rounds, with its interval. More is faster.",
+    "w-amp: write amplification, the bytes written to storage over those written to the engine.",
     "allocs: calls of malloc, calloc and realloc per get/put/delete.",
 ];
 
@@ -52,7 +53,7 @@ fn plots(record: &Record) -> Vec<Times> {
     let mut classes: Vec<&str> = Vec::new();
     let mut plots: Vec<Times> = Vec::new();
     for case in &record.cases {
-        let class = case.scenario.durability.as_deref().unwrap_or("unknown");
+        let class = class(case);
         let colour = match classes.iter().position(|known| *known == class) {
             Some(colour) => colour,
             None => {
@@ -127,27 +128,36 @@ fn stages(record: &Record) -> Vec<Stage<'_>> {
 }
 
 fn section(record: &Record, engines: &Engines, stage: &Stage<'_>) -> Option<Section> {
-    let scenario = &stage.first()?.1.scenario;
-    let class = scenario.durability.as_deref().unwrap_or("unknown");
+    let (_, first) = stage.first()?;
+    let scenario = &first.scenario;
     let heading = format!(
-        "Durability {class}, {}, {} keys {}",
+        "Durability {}, {}, {} keys {}",
+        class(first),
         words::value_size(&scenario.value_bytes),
         words::amount(scenario.keys),
         scenario.key_dist
     );
-    let columns = vec![
+    // A writer waits for room only in sustained writes, and a page of 80 columns has no room for more.
+    let has_tails = stage.iter().any(|(_, case)| is_sustained(case));
+    let mut columns = vec![
         Column::text("engine", 0),
+        Column::text("class", 0),
         Column::figure("time/op", 0),
         Column::figure("ops/s", 0),
         Column::figure(format!("vs {}", engines.reference), 0),
         Column::figure("p99", 1),
-        Column::figure("p99/p50", 3),
         Column::figure("CPU us/op", 2),
     ];
+    if has_tails {
+        columns.push(Column::figure("p99/p50", 3));
+    }
     let mut groups: Vec<RowGroup> = Vec::new();
     for (place, case) in stage {
         let title = operation(case);
-        let row = row(record, *place, case);
+        let mut row = row(record, *place, case);
+        if has_tails {
+            row.cells.push(shown(tail(case)));
+        }
         match groups.iter_mut().find(|group| group.title == title) {
             Some(group) => group.rows.push(row),
             None => groups.push(RowGroup {
@@ -205,11 +215,11 @@ fn row(record: &Record, place: usize, case: &Case) -> Row {
     Row {
         cells: vec![
             case.subject.name.as_str().into(),
+            class(case).into(),
             words::duration(time).into(),
             words::count(case.throughput_ops_per_s).into(),
             ratio.map_or_else(|| Cell::new(Tone::Faint, "-"), ratio_cell),
             cases::percentile(case.response_time_ns.p99),
-            shown(tail(case)),
             cpu.into(),
         ],
         notes: socket.into_iter().chain(cases::notes(case)).collect(),
@@ -217,8 +227,20 @@ fn row(record: &Record, place: usize, case: &Case) -> Row {
     }
 }
 
-/// How many times as long as the median the 99th percentile is.
+/// The class of durability.
+fn class(case: &Case) -> &str {
+    case.scenario.durability.as_deref().unwrap_or("unknown")
+}
+
+fn is_sustained(case: &Case) -> bool {
+    case.scenario.workload == SUSTAINED_PUT
+}
+
+/// How many times as long as the median the 99th percentile is, of sustained writes.
 fn tail(case: &Case) -> Option<String> {
+    if !is_sustained(case) {
+        return None;
+    }
     let times = &case.response_time_ns;
     let (median, p99) = (times.p50?, times.p99?);
     Some(words::ratio(p99 as f64 / (median as f64).max(1.0)))
@@ -228,10 +250,11 @@ fn tail(case: &Case) -> Option<String> {
 fn footprints(footprints: &[Footprint]) -> Option<Section> {
     let columns = vec![
         Column::text("engine", 0),
+        Column::text("class", 0),
         Column::figure("memory", 0),
         Column::figure("disk", 2),
         Column::figure("disk/live", 0),
-        Column::figure("written/data", 1),
+        Column::figure("w-amp", 1),
         Column::figure("open", 0),
         Column::figure("lost", 1),
         Column::figure("allocs", 3),
@@ -274,6 +297,7 @@ fn footprint_row(footprint: &Footprint) -> Row {
     Row {
         cells: vec![
             footprint.subject.as_str().into(),
+            footprint.durability.as_str().into(),
             bytes(footprint.memory_bytes),
             bytes(footprint.disk_bytes),
             factor(footprint.space()),

@@ -1,6 +1,7 @@
 //! What machines read: a check per case for JUnit, and every figure of every case for CSV.
 
 use loadline_measure::LatencySummary;
+use loadline_measure::doctor;
 use loadline_measure::record::{Case, Pacing, Record, Severity, ValueBytes};
 use loadline_measure::words;
 
@@ -193,7 +194,7 @@ fn check(record: &Record, case: &Case) -> Check {
 
 /// Why a case fails; empty where it does not.
 fn reasons(record: &Record, case: &Case) -> Vec<String> {
-    let scope = format!("{}, {}", case.subject.name, case.scenario.workload);
+    let scope = doctor::scope(case);
     let critical = record
         .doctor
         .iter()

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use loadline_measure::Record;
-use loadline_measure::doctor::{EnginesSetup, examine_engines};
+use loadline_measure::doctor::{EnginesSetup, batched, examine_engines};
 use loadline_measure::engines::{Engines, Footprint, needs, socket_share_of_reads, writeup};
 
 use super::surroundings;
@@ -72,6 +72,7 @@ fn setup(plan: &EnginesPlan, record: &Record) -> EnginesSetup {
         spare_memory_bytes: fingerprint::spare_memory(),
         is_debug: cfg!(debug_assertions),
         socket_share: socket_share_of_reads(&record.cases),
+        batched: batched(&record.cases),
         ..EnginesSetup::default()
     };
     let mut dirs: Vec<PathBuf> = Vec::new();

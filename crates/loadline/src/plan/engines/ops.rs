@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use loadline_measure::engines::SUSTAINED_PUT;
+
 use crate::args::EngineOpArg;
 use crate::workload::{self, Definition, Operation};
 
@@ -37,7 +39,7 @@ impl Shape {
                 let commands = vec![format!("70:{GET}"), format!("30:{put}")];
                 ("concurrent 70/30", commands, None, threads)
             }
-            EngineOpArg::Sustained => ("sustained put", vec![put.clone()], None, 1),
+            EngineOpArg::Sustained => (SUSTAINED_PUT, vec![put.clone()], None, 1),
         };
         let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
         let mut workload = workload::over_strings(name, SPACE, &commands);
