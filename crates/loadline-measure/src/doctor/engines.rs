@@ -200,9 +200,9 @@ fn batch_beside_single(setup: &EnginesSetup) -> Option<Finding> {
         Rule::BatchBesideSingle,
         Severity::Info,
         format!(
-            "In batches of {}, a {} takes another time than alone: {}.",
-            first.batch,
+            "Time of a {0} in batches of {1} over that of a single {0}: {2}.",
             first.operation,
+            first.batch,
             times.collect::<Vec<_>>().join(", ")
         ),
         "Compare batches with batches, and single operations with single ones.",
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(found[0].rule, Rule::BatchBesideSingle);
         assert_eq!(
             found[0].evidence,
-            "In batches of 100, a put takes another time than alone: 0.02x on redis, 0.30x on store."
+            "Time of a put in batches of 100 over that of a single put: 0.02x on redis, 0.30x on store."
         );
         // Another class is another measurement.
         for case in &mut cases[3..] {
