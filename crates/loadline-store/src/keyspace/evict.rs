@@ -35,6 +35,10 @@ pub enum Evicted {
 impl Keyspace {
     /// Sets by what [`evict`](Self::evict) chooses, and starts to count what it needs for that; `None` stops that.
     pub fn evict_by(&mut self, victim: Option<Victim>) {
+        if victim.is_none() {
+            self.victim = None;
+            return;
+        }
         // Counted while nothing is added, and added to from then on.
         self.victim = None;
         let (keys, bytes) = (self.len(), self.charged_bytes());

@@ -6,7 +6,42 @@ use crate::index::Position;
 use crate::log::Appended;
 use crate::slot::Slot;
 
+/// What is in a keyspace after entries whose time had come were freed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Remaining {
+    /// Bytes that all entries take in the log when they are written anew; 0 without a log.
+    pub(crate) logged_bytes: u64,
+    /// Entries with an expiry.
+    pub(crate) expiring: usize,
+}
+
+impl Remaining {
+    /// What is in both of two keyspaces.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            logged_bytes: self.logged_bytes + other.logged_bytes,
+            expiring: self.expiring + other.expiring,
+        }
+    }
+}
+
 impl Keyspace {
+    /// Frees all entries whose time has come, and returns what is left, in one walk over the shards.
+    pub(crate) fn expire_all(&self, now: u64) -> Remaining {
+        let shards = self.shards.get().map_or(&[][..], |shards| shards);
+        let each = (0..shards.len()).map(|index| {
+            let mut shard = Locked::new(self, shards, index, 0);
+            if shard.expiring() > 0 {
+                shard.expire(now);
+            }
+            Remaining {
+                logged_bytes: shard.logged_bytes(),
+                expiring: shard.expiring(),
+            }
+        });
+        each.fold(Remaining::default(), Remaining::plus)
+    }
+
     /// Number of shards; 0 where there has never been a key.
     pub(crate) fn shard_count(&self) -> usize {
         self.shards.get().map_or(0, |shards| shards.len())

@@ -37,6 +37,8 @@ pub(crate) struct Recovered {
     pub(crate) torn: Option<Torn>,
     /// Number of operations for each database that can have added a key.
     pub(crate) puts: [u64; DATABASES as usize],
+    /// Number of all operations.
+    pub(crate) operations: u64,
 }
 
 /// The end of a log that was being written when the process or the machine stopped.
@@ -261,9 +263,11 @@ impl Found {
     /// Reads the head of the segment.
     fn read_head(&mut self, storage: &dyn Storage) -> Result<(), Error> {
         let path = || storage.path(&self.name);
-        let bytes = HEAD_BYTES.min(self.bytes as usize);
-        let head = with_bytes(&*self.file, 0, bytes, |head| Head::decode(head, self.id));
-        self.head = match head.map_err(|error| Error::io(&path(), error))? {
+        let mut head = [0; HEAD_BYTES];
+        let head = &mut head[..HEAD_BYTES.min(self.bytes as usize)];
+        let read = self.file.read_at(0, head);
+        read.map_err(|error| Error::io(&path(), error))?;
+        self.head = match Head::decode(head, self.id) {
             Ok(head) => Some(head),
             Err(BadHead::Damaged) => None,
             Err(BadHead::Version(version)) => {
@@ -553,6 +557,7 @@ fn open_segments(storage: &dyn Storage, files: Vec<Found>) -> Result<Recovered, 
         for (total, more) in recovered.puts.iter_mut().zip(file.scan.puts) {
             *total += more;
         }
+        recovered.operations += file.scan.operations;
         let end = file.scan.end;
         let stored = if file.bytes > end {
             // A file is shortened only while it is not open.

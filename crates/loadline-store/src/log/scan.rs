@@ -24,6 +24,8 @@ pub(crate) struct Scan {
     pub(crate) last_byte: u64,
     /// Number of operations for each database that can have added a key.
     pub(crate) puts: [u64; DATABASES as usize],
+    /// Number of all operations.
+    pub(crate) operations: u64,
 }
 
 /// Reads records until one is not whole.
@@ -68,6 +70,7 @@ impl Scan {
         let unsynced = unsynced_bytes.unwrap_or(u64::MAX);
         self.synced = self.synced.max(position.saturating_sub(unsynced));
         for (_, op) in ops {
+            self.operations += 1;
             if let Kind::Put { .. } | Kind::PutLeftOut { .. } | Kind::PutCollection { .. } = op.kind
             {
                 self.puts[usize::from(op.database)] += 1;

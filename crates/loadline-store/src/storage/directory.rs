@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fstatfs};
 use rustix::io::Errno;
 
+use super::lazy::LazyMapping;
 use super::mapped::{Mapping, write_back};
 use super::{Access, Appender, NewFile, Storage, Stored};
 use crate::error::Error;
@@ -164,11 +165,22 @@ impl Storage for Directory {
             .read(true)
             .write(true)
             .open(self.path.join(name))?;
+        let bytes = if self.is_mapped {
+            file.metadata()?.len()
+        } else {
+            0
+        };
         // An empty file cannot be mapped.
-        if self.is_mapped && file.metadata()?.len() > 0 {
-            return Ok(Arc::new(Mapping::open(file)?));
+        if bytes > 0 {
+            let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
+            return Ok(Arc::new(LazyMapping::new(file, bytes)));
         }
         Ok(Arc::new(file))
+    }
+
+    /// The file is not mapped: that takes more system calls, and a page fault, than a copy of its few kilobytes.
+    fn open_to_copy(&self, name: &str) -> io::Result<Arc<dyn Stored>> {
+        Ok(Arc::new(File::open(self.path.join(name))?))
     }
 
     fn shorten(&self, name: &str, bytes: u64) -> io::Result<()> {

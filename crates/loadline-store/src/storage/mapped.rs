@@ -113,7 +113,7 @@ pub(crate) fn use_huge_page(_: usize) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) struct Mapping {
     map: MmapRaw,
-    file: File,
+    file: Arc<File>,
     /// Bytes from the beginning of the file that are written and do not change any more.
     published: AtomicUsize,
     /// Whether its appender is gone, or there never was one.
@@ -138,7 +138,7 @@ impl Mapping {
         let _ = map.advise(Advice::Random);
         let mapping = Arc::new(Self {
             map,
-            file,
+            file: Arc::new(file),
             published: AtomicUsize::new(written.min(bytes)),
             is_complete: AtomicBool::new(false),
             released: AtomicUsize::new(0),
@@ -151,9 +151,9 @@ impl Mapping {
         Ok((appender, mapping))
     }
 
-    /// Maps a whole file for reading. It must not be empty.
-    pub(super) fn open(file: File) -> io::Result<Self> {
-        let map = MmapOptions::new().map_raw_read_only(&file)?;
+    /// Maps a whole file for reading, of which `bytes` is the length. It must not be empty.
+    pub(super) fn open(file: Arc<File>, bytes: usize) -> io::Result<Self> {
+        let map = MmapOptions::new().len(bytes).map_raw_read_only(&*file)?;
         // A page fault would read megabytes around it.
         let _ = map.advise(Advice::Random);
         let bytes = map.len();
@@ -468,7 +468,7 @@ mod tests {
         other.read_exact_at(&mut buffer, 0).unwrap();
         assert_eq!(&buffer, b"12345678");
         mapping.sync().unwrap();
-        let opened = Mapping::open(other).unwrap();
+        let opened = Mapping::open(Arc::new(other), 8).unwrap();
         assert_eq!(opened.mapped(0, 8), Some(&b"12345678"[..]));
         assert!(opened.mapped(0, 9).is_none());
     }

@@ -4,6 +4,7 @@
 mod directory;
 #[cfg(test)]
 pub(crate) mod journal;
+mod lazy;
 mod mapped;
 
 use std::fmt::Debug;
@@ -24,6 +25,11 @@ pub(crate) trait Storage: Debug + Send + Sync {
 
     /// Opens a file for reading, in single places at first.
     fn open(&self, name: &str) -> io::Result<Arc<dyn Stored>>;
+
+    /// Opens a short file that is read as a whole.
+    fn open_to_copy(&self, name: &str) -> io::Result<Arc<dyn Stored>> {
+        self.open(name)
+    }
 
     /// Cuts off a file that is not open, from `bytes` on.
     fn shorten(&self, name: &str, bytes: u64) -> io::Result<()>;

@@ -42,6 +42,8 @@ use crate::storage::{Directory, Storage};
 #[derive(Debug, Default)]
 struct Opened {
     torn: Option<Torn>,
+    /// Whether entries have an expiry.
+    has_expiries: bool,
     /// Number of hints that were read in the place of their segments, and of those that were ignored.
     hints: u64,
     ignored_hints: u64,
@@ -59,17 +61,18 @@ fn recover(
     let examined = recovery::examine(&*storage, hints)?;
     let recovered = recovery::recover(&*storage, examined, false)?;
     let mut databases = Inner::empty_databases(options);
-    replay::replay(&*storage, &recovered, options, &mut databases)?;
+    let remaining = replay::replay(&*storage, &recovered, options, &mut databases)?;
     let opened = Opened {
         torn: recovered.torn.clone(),
+        has_expiries: remaining.expiring > 0,
         hints: recovered.hints.iter().flatten().count() as u64,
         ignored_hints: recovered.ignored_hints,
     };
-    let live = reclaim::live_bytes(&databases);
+    let live = remaining.logged_bytes;
     let room = reclaim::segment_bytes(live, options.slack_bytes, options.segment_bytes);
     let log = Log::new(storage, recovered, room);
     let reclaim = Reclaim::new(options, log.oldest());
-    reclaim.assess(&log, &databases, Load::Busy);
+    reclaim.assess_with(live, &log, &databases, Load::Busy);
     Ok((Disk { log, reclaim }, databases, opened))
 }
 
@@ -155,6 +158,9 @@ impl Store {
         store.is_mapped = is_mapped;
         let upkeep = Upkeep::start(&store.inner);
         store.upkeep = Some(upkeep.map_err(|error| Error::io(dir, error))?);
+        if store.opened.has_expiries {
+            store.inner.wakeup.has_expiries();
+        }
         // What was recovered is synced while the store is in use already.
         store.inner.wakeup.wake(inner::SyncMode::Always);
         Ok(store)

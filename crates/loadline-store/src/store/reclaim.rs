@@ -176,7 +176,11 @@ impl Reclaim {
 
     /// Finds out whether there is more garbage than is allowed, and how large the next segment is to be.
     pub(crate) fn assess(&self, log: &Log, databases: &[Keyspace], load: Load) {
-        let live = live_bytes(databases);
+        self.assess_with(live_bytes(databases), log, databases, load);
+    }
+
+    /// The same, where the live bytes are known.
+    pub(crate) fn assess_with(&self, live: u64, log: &Log, databases: &[Keyspace], load: Load) {
         let allocated = log.allocated_bytes();
         let at_rest = live + live * 9 / 25 + self.slack_bytes;
         let in_burst = at_rest.max(live + self.burst_bytes);

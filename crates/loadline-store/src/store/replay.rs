@@ -8,7 +8,7 @@ use super::options::Options;
 use super::writer::new_string;
 use crate::clock::now_ms;
 use crate::error::Error;
-use crate::keyspace::{Keyspace, LockedKey, NewString, Purpose};
+use crate::keyspace::{Keyspace, LockedKey, NewString, Purpose, Remaining};
 use crate::log::Appended;
 use crate::log::hint::{Hint, Sealed};
 use crate::log::op::{Kind, Op, Ops};
@@ -24,6 +24,8 @@ use crate::value::Entry;
 /// of what happens to a key stays. Entries whose time has come are removed at the end only: an operation that was
 /// performed before that time can have changed it.
 ///
+/// Returns what is in the databases then.
+///
 /// # Errors
 /// [`Error::Io`].
 pub(crate) fn replay(
@@ -31,11 +33,12 @@ pub(crate) fn replay(
     recovered: &Recovered,
     options: &Options,
     databases: &mut Vec<Keyspace>,
-) -> Result<(), Error> {
+) -> Result<Remaining, Error> {
     const MOST_THREADS: usize = 4;
-    /// A log shorter than this is read before a thread has started.
-    const SHORT_BYTES: u64 = 1 << 20;
-    let threads = if recovered.position < SHORT_BYTES {
+    /// Fewer operations than these are performed before another thread has started. Their values can take many bytes,
+    /// which are not read here if they stay in the log.
+    const FEW_OPERATIONS: u64 = 4_000;
+    let threads = if recovered.operations < FEW_OPERATIONS {
         1
     } else {
         sync::parallel_threads().min(MOST_THREADS)
@@ -62,10 +65,9 @@ pub(crate) fn replay(
     })?;
     let mut places: Vec<Option<Keyspace>> = databases.drain(..).map(Some).collect();
     databases.extend(numbers.iter().filter_map(|index| places[*index].take()));
-    for database in &*databases {
-        database.expire_some(now_ms(), usize::MAX);
-    }
-    Ok(())
+    let now = now_ms();
+    let remaining = databases.iter().map(|database| database.expire_all(now));
+    Ok(remaining.fold(Remaining::default(), Remaining::plus))
 }
 
 /// Operations that a thread looks at before it performs them: the look-ups of their keys wait for the memory together.

@@ -58,7 +58,7 @@ impl StoredHint {
         id: u32,
         segment_bytes: u64,
     ) -> Result<Self, Ignored> {
-        let file = storage.open(&name(id));
+        let file = storage.open_to_copy(&name(id));
         let opened = file.and_then(|file| Ok((file.len()?, file)));
         let (bytes, file) = opened.map_err(|_| Ignored::Unreadable)?;
         // The memory that it takes is limited by that of the segment.

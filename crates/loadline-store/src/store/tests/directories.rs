@@ -31,6 +31,25 @@ fn a_store_is_there_after_it_was_closed_or_dropped() {
     }
 }
 
+/// They go without a look-up and without a write.
+#[test]
+fn entries_from_before_a_store_was_opened_expire_in_the_background() {
+    use std::time::Duration;
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options::new()).unwrap();
+    let ttl = Duration::from_secs(1);
+    store.put_for(b"over", b"value", ttl).unwrap();
+    store.put(b"stays", b"value").unwrap();
+    drop(store);
+    let store = Store::open(dir.path(), Options::new()).unwrap();
+    let begun = crate::clock::now_ms();
+    while store.stats().keys > 1 {
+        assert!(crate::clock::now_ms() < begun + 60_000, "it stays");
+        std::thread::yield_now();
+    }
+    assert!(store.get(b"stays").unwrap().is_some());
+}
+
 /// The same bytes are written in both ways.
 #[test]
 fn a_store_can_be_opened_in_the_other_way() {
