@@ -1,5 +1,5 @@
 //! loadline-cache beside quick_cache, moka and redis-rs, in turns: hits and inserts in memory, hits in Redis, multi-gets,
-//! a frozen server, and a store that is opened again.
+//! invalidations, a frozen server, and a store that is opened again.
 //!
 //! Each figure is the median of rounds in which all arms take turns. In memory, all keep `Arc`s, have the same budget in
 //! bytes and the same weights; quick_cache has no time to live, the others have one of ten minutes.
@@ -9,6 +9,7 @@
 //! ```
 
 mod hits;
+mod invalidations;
 #[expect(
     dead_code,
     unused_imports,
@@ -146,7 +147,8 @@ pub(crate) fn middle(times: &[f64]) -> f64 {
     median(times).expect("there are rounds")
 }
 
-/// Measures all, or the part that the first argument names: `memory`, `hits`, `batches`, `frozen` or `reopen`.
+/// Measures all, or the part that the first argument names: `memory`, `hits`, `batches`,
+/// `invalidations`, `frozen` or `reopen`.
 fn main() -> anyhow::Result<()> {
     let part = std::env::args().nth(1);
     let wanted = |name: &str| part.as_deref().is_none_or(|part| part == name);
@@ -155,6 +157,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted("hits") {
         hits::run()?;
+    }
+    if wanted("invalidations") {
+        invalidations::run()?;
     }
     tiers::run(wanted)
 }
