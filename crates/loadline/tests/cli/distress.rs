@@ -285,7 +285,8 @@ fn interrupted_tiers_do_not_wait_for_a_server_that_is_frozen() {
         "tiers {url} store --quiet --floor 12x12 --duration 10s --rounds 10000 --warmup 1ms --json out.json"
     );
     let run = Running::start(&dir, &words.split(' ').collect::<Vec<_>>());
-    wait_until("the rounds are under way", || redis.calls("get") > 200);
+    // Several rounds, in each of which all arms had a block of a millisecond.
+    wait_until("the rounds are under way", || redis.calls("get") > 2_000);
     signal(redis.pid(), "STOP");
     // Blocks of a millisecond, so by then a call waits for the server.
     std::thread::sleep(Duration::from_millis(500));
