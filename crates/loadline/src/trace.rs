@@ -23,6 +23,17 @@ const LEAST_SHARE: f64 = 0.001;
 const LONGEST_LINE: u64 = 1 << 20;
 /// Bytes of a use in oracleGeneral.
 const ORACLE_BYTES: u64 = 24;
+/// The longest trace in uses, for the check of the next use.
+const MOST_USES: i64 = 1 << 48;
+/// Bytes of a line that a message shows.
+const SHOWN: usize = 60;
+/// The beginnings of compressed files, and the programs that decompress them.
+const COMPRESSED: [(&[u8], &str); 4] = [
+    (&[0x28, 0xb5, 0x2f, 0xfd], "zstd -d"),
+    (&[0x1f, 0x8b], "gzip -d"),
+    (&[0xfd, b'7', b'z', b'X', b'Z'], "xz -d"),
+    (b"BZh", "bzip2 -d"),
+];
 /// Fields of a use in Twitter's traces.
 const TWITTER_FIELDS: usize = 7;
 
@@ -40,12 +51,15 @@ enum Format {
 pub(crate) fn follow(path: &Path, bytes: u64) -> Result<MissRatioCurve, Failure> {
     let bad = |why: String| Failure::bad_file(format!("--trace {}: {why}.", path.display()));
     let open = || File::open(path).map_err(|error| bad(error.to_string()));
-    let format = format(&mut BufReader::new(open()?)).map_err(|why| bad(why.into()))?;
+    let kind = std::fs::metadata(path).map_err(|error| bad(error.to_string()))?;
+    if !kind.is_file() {
+        let why =
+            "it is not a regular file; it is read more than once, so write it to a file first";
+        return Err(bad(why.into()));
+    }
+    let format = format(&mut BufReader::new(open()?)).map_err(bad)?;
     let uses = match format {
-        Format::Oracle => {
-            let length = open()?.metadata().map_err(|error| bad(error.to_string()))?;
-            length.len() / ORACLE_BYTES
-        }
+        Format::Oracle => kind.len() / ORACLE_BYTES,
         Format::Twitter | Format::Monitor => {
             lines(&mut BufReader::new(open()?)).map_err(|error| bad(error.to_string()))?
         }
@@ -73,13 +87,19 @@ pub(crate) fn follow(path: &Path, bytes: u64) -> Result<MissRatioCurve, Failure>
 }
 
 /// The format of a trace, from its beginning.
-fn format(input: &mut impl Read) -> Result<Format, &'static str> {
-    const UNKNOWN: &str = "expected Twitter's CSV, oracleGeneral (24 bytes per use) or the output of redis-cli MONITOR";
+fn format(input: &mut impl Read) -> Result<Format, String> {
+    const UNKNOWN: &str = "it is not a trace: expected Twitter's CSV, oracleGeneral (24 bytes per use) or the output of redis-cli MONITOR";
     let mut head = Vec::new();
     input
         .take(4_096)
         .read_to_end(&mut head)
-        .map_err(|_| "it cannot be read")?;
+        .map_err(|error| error.to_string())?;
+    if head.is_empty() {
+        return Err("it is empty".into());
+    }
+    if let Some((_, program)) = COMPRESSED.iter().find(|(magic, _)| head.starts_with(magic)) {
+        return Err(format!("it is compressed; decompress it first ({program})"));
+    }
     let line = head.split(|byte| *byte == b'\n').find(|line| {
         let line = line.trim_ascii();
         !line.is_empty() && line != b"OK"
@@ -89,11 +109,11 @@ fn format(input: &mut impl Read) -> Result<Format, &'static str> {
         .iter()
         .all(|byte| (b' '..0x7f).contains(byte) || *byte >= 0x80);
     match line {
-        [] => Err(UNKNOWN),
+        [] => Err(UNKNOWN.into()),
         line if is_text && monitor(line, 1, &mut |_| {}).is_some() => Ok(Format::Monitor),
         line if is_text && twitter(line).is_some() => Ok(Format::Twitter),
         _ if !is_text && head.len() >= ORACLE_BYTES as usize => Ok(Format::Oracle),
-        _ => Err(UNKNOWN),
+        _ => Err(UNKNOWN.into()),
     }
 }
 
@@ -110,7 +130,7 @@ fn lines(input: &mut impl BufRead) -> io::Result<u64> {
     }
 }
 
-/// Calls `each` for every line that is not empty; it returns `None` for a line that is no use.
+/// Calls `each` for every line that is not empty; it returns `None` for a line that is no use. The last line may be cut off.
 fn read_lines(
     input: &mut impl BufRead,
     each: &mut impl FnMut(&[u8]) -> Option<()>,
@@ -126,16 +146,26 @@ fn read_lines(
             return Ok(());
         }
         let text = line.trim_ascii();
-        if !text.is_empty() && text != b"OK" && each(text).is_none() {
-            return Err(format!("line {number} is not a use of an object"));
+        if text.is_empty() || text == b"OK" || each(text).is_some() {
+            continue;
         }
+        // Of a recording that was interrupted, or the beginning of a longer trace.
+        let is_cut_off = !line.ends_with(b"\n") && (line.len() as u64) < LONGEST_LINE;
+        if is_cut_off && number > 1 {
+            return Ok(());
+        }
+        let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN)]);
+        return Err(format!(
+            "line {number} is not a use of an object: `{}`",
+            shown.escape_debug()
+        ));
     }
     Ok(())
 }
 
 fn read_oracle(input: &mut impl Read, each: &mut impl FnMut(Use)) -> Result<(), String> {
     let mut one = [0; ORACLE_BYTES as usize];
-    loop {
+    for place in 0_u64.. {
         match input.read_exact(&mut one) {
             Ok(()) => {}
             // The end, or a use that is cut off.
@@ -146,12 +176,22 @@ fn read_oracle(input: &mut impl Read, each: &mut impl FnMut(Use)) -> Result<(), 
             let bytes = one[range].iter().rev();
             bytes.fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte))
         };
+        // The place of the next use in the trace, counted from 0 or 1, or -1 or the largest number if there is none. Of bytes
+        // that are something else, few look like one.
+        let next = number(16..24) as i64;
+        if next != -1 && next != i64::MAX && !(0..MOST_USES).contains(&next) {
+            return Err(format!(
+                "byte {}: expected a use of oracleGeneral (24 bytes), but its next use would be {next}",
+                place * ORACLE_BYTES
+            ));
+        }
         each(Use {
             key: number(4..12),
             bytes: number(12..16),
             reads: true,
         });
     }
+    Ok(())
 }
 
 /// A line of Twitter's traces; `Some(None)` for an operation that uses no object.
@@ -281,17 +321,38 @@ mod tests {
     #[test]
     fn what_is_no_trace_is_refused_with_its_line() {
         for (content, why) in [
-            (&b""[..], "expected Twitter's CSV"),
+            (&b""[..], "it is empty"),
+            (b"\n\n", "expected Twitter's CSV"),
+            (
+                b"\x28\xb5\x2f\xfd and more",
+                "decompress it first (zstd -d)",
+            ),
+            (&[0x11; 1_000], "byte 0: expected a use of oracleGeneral"),
             (b"hello\n", "expected Twitter's CSV"),
             (
                 b"0,a,1,99,7,get,0\nnonsense\n",
-                "line 2 is not a use of an object",
+                "line 2 is not a use of an object: `nonsense`",
             ),
             (b"0,a,1,99,7,set,0\n", "it has no reads"),
         ] {
             let refused = followed("x", content).unwrap_err();
             assert!(refused.contains(why), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_last_line_that_is_cut_off_is_left_out() {
+        let curve = followed("t.csv", b"0,a,1,99,7,get,0\n1,a,1,99,7,get,0\n2,b,1,9").unwrap();
+        assert_eq!(curve.reads, 2);
+        // In the middle it is damage.
+        let refused = followed("t.csv", b"0,a,1,99,7,get,0\n1,a,1,9\n2,b,1,99,7,get,0\n");
+        assert!(refused.unwrap_err().contains("line 2 is not"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_twice_is_refused() {
+        let refused = follow(Path::new("/dev/null"), 1).unwrap_err().to_string();
+        assert!(refused.contains("not a regular file"), "{refused}");
     }
 
     proptest! {
