@@ -39,8 +39,10 @@ pub enum Found {
     UnfitKey,
     /// The tier below costs more than it saves.
     Bypassed,
-    /// The tier below failed or took too long.
+    /// The tier below failed.
     TierFailed,
+    /// The tier below did not answer within its timeout.
+    TierTimedOut,
     /// The read of the tier below takes longer than usual, and the value is loaded beside it.
     TierSlow,
     /// Too many reads of the tier below take longer than usual.
@@ -80,6 +82,7 @@ impl Found {
             Self::UnfitKey => ("tier", "cannot keep such a key"),
             Self::Bypassed => ("tier", "bypassed"),
             Self::TierFailed => ("tier", "failed"),
+            Self::TierTimedOut => ("tier", "timed out"),
             Self::TierSlow => ("tier", "slow, loads beside it"),
             Self::Overdue => ("tier", "not asked, reads are overdue"),
             Self::LoadedElsewhere => ("tier", "another process loads"),

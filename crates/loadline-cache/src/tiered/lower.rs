@@ -13,7 +13,7 @@ use super::hedge::Hedge;
 use super::metrics::{TierMetrics, TierStats};
 use super::trace;
 use super::worth::Ledger;
-use crate::Error;
+use crate::{Error, Found as Seen};
 
 /// When a value that was loaded or inserted is written to the tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -215,6 +215,15 @@ impl<K, V> Lower<K, V> {
                 self.metrics.not_encoded.add(1);
                 None
             }
+        }
+    }
+
+    /// What a request that failed after `elapsed` is called.
+    pub(crate) fn failure(&self, elapsed: Duration) -> Seen {
+        if elapsed < self.timeout {
+            Seen::TierFailed
+        } else {
+            Seen::TierTimedOut
         }
     }
 

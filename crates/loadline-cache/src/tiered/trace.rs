@@ -67,7 +67,11 @@ mod on {
         let (tier, outcome) = found.parts();
         let latency_us = elapsed.map(us);
         match found {
-            Found::Damaged | Found::TierFailed | Found::LoadFailed | Found::NotWritten => {
+            Found::Damaged
+            | Found::TierFailed
+            | Found::TierTimedOut
+            | Found::LoadFailed
+            | Found::NotWritten => {
                 debug!(target: "loadline_cache", tier, outcome, latency_us, "step");
             }
             _ => trace!(target: "loadline_cache", tier, outcome, latency_us, "step"),

@@ -31,8 +31,12 @@ pub(crate) fn is_sampled(key: &[u8]) -> bool {
 pub struct Worth {
     /// The mean times.
     pub costs: Costs,
-    /// The share of reads that hit.
+    /// The share of reads that hit, of one key in 16.
     pub hit_ratio: f64,
+    /// The reads that this share is of. Older ones count less.
+    pub reads: u64,
+    /// Whether there was a hit so far, and a miss. Until there was one of each, their times in `costs` are equal.
+    pub measured: (bool, bool),
     /// Whether the tier is bypassed at the moment; see [`Tier::bypass_if_slower`](super::Tier::bypass_if_slower).
     pub is_bypassed: bool,
 }
@@ -46,24 +50,36 @@ impl fmt::Display for Worth {
             set,
             ..
         } = self.costs;
-        let us = |time: Duration| time.as_secs_f64() * 1e6;
-        let verdict = match (self.is_bypassed, self.costs.pays(self.hit_ratio)) {
-            (true, _) => "bypassed",
-            (false, true) => "pays",
-            (false, false) => "costs more than it saves",
+        let us = |time: Duration| format!("{:.1} us", time.as_secs_f64() * 1e6);
+        let known = |is_measured: bool, time: Duration| match is_measured {
+            true => us(time),
+            false => "not measured".to_owned(),
         };
         let ratio = 100.0 * self.hit_ratio;
-        write!(f, "tier: {verdict}, {ratio:.0} % of reads hit, ")?;
+        let reads = self.reads;
+        if !self.is_bypassed && (reads as f64) < LEAST_READS {
+            write!(
+                f,
+                "tier: {ratio:.0} % of {reads} reads hit, too few to say whether it pays, "
+            )?;
+        } else {
+            let verdict = match (self.is_bypassed, self.costs.pays(self.hit_ratio)) {
+                (true, _) => "bypassed",
+                (false, true) => "pays",
+                (false, false) => "costs more than it saves",
+            };
+            write!(f, "tier: {verdict}, {ratio:.0} % of reads hit, ")?;
+        }
         match 100.0 * self.costs.break_even() {
             least if least <= 100.0 => write!(f, "break-even at {least:.0} %")?,
             _ => write!(f, "no hit ratio breaks even")?,
         }
         write!(
             f,
-            " (load {:.1} us, hit {:.1} us, miss {:.1} us, write {:.1} us)",
+            " (load {}, hit {}, miss {}, write {})",
             us(recompute),
-            us(hit),
-            us(miss),
+            known(self.measured.0, hit),
+            known(self.measured.1, miss),
             us(set)
         )
     }
@@ -183,6 +199,8 @@ impl Ledger {
         Some(Worth {
             costs: sums.costs()?,
             hit_ratio: sums.hit_ratio()?,
+            reads: sums.reads as u64,
+            measured: (sums.hit.get().is_some(), sums.miss.get().is_some()),
             is_bypassed: self.is_bypassed.load(Relaxed),
         })
     }
@@ -380,6 +398,8 @@ mod tests {
         let worth = Worth {
             costs: costs(554, 60, 50, 100),
             hit_ratio: 0.61,
+            reads: 200,
+            measured: (true, true),
             is_bypassed: false,
         };
         assert_eq!(
@@ -395,6 +415,16 @@ mod tests {
         assert!(
             text.starts_with("tier: bypassed, 61 % of reads hit, no hit ratio breaks even"),
             "{text}"
+        );
+        let new = Worth {
+            hit_ratio: 0.0,
+            reads: 7,
+            measured: (false, true),
+            ..worth
+        };
+        assert_eq!(
+            new.to_string(),
+            "tier: 0 % of 7 reads hit, too few to say whether it pays, break-even at 23 % (load 554.0 us, hit not measured, miss 50.0 us, write 100.0 us)"
         );
     }
 }

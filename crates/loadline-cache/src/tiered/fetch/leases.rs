@@ -116,7 +116,7 @@ impl<K: Key, V> Core<K, V> {
             lower.metrics.put_errors.add(1);
             for slot in leasing.slots {
                 fetch.slots[slot].lease = Lease::Without;
-                fetch.slots[slot].step(Seen::TierFailed, Some(elapsed));
+                fetch.slots[slot].step(lower.failure(elapsed), Some(elapsed));
             }
             return;
         };

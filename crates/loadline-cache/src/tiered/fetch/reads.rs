@@ -132,7 +132,7 @@ impl<K: Key, V> Core<K, V> {
                     continue;
                 }
                 lower.ledger.failed(&slot.bytes, elapsed);
-                slot.step(Seen::TierFailed, Some(elapsed));
+                slot.step(lower.failure(elapsed), Some(elapsed));
             }
             // The other batches of this call would wait just as long.
             Self::skip(lower, fetch, Seen::NotAsked);
