@@ -74,6 +74,8 @@ pub struct TieredObject {
     pub recompute_ns: f64,
     /// Whether that time was given and not measured.
     pub is_recompute_given: bool,
+    /// The codec of the tiers; some are measured with others as well.
+    pub codec: String,
 }
 
 /// What a tier costs. Times are means per object: the median over the rounds.
@@ -104,6 +106,9 @@ pub struct TierCost {
     pub break_even_interval: Option<Bounds>,
     /// How expensive an object must be for the tier to pay at the assumed hit ratio.
     pub least_recompute_ns: Option<f64>,
+    /// A read through the tier at the assumed hit ratio, on average over hits and misses. A miss includes recomputing the
+    /// object and writing it to the tier.
+    pub read_ns: Option<f64>,
     /// Whether it pays at the assumed hit ratio.
     pub pays: TierVerdict,
 }
@@ -153,7 +158,11 @@ pub struct TierOption {
     pub name: String,
     /// Whether to choose it.
     pub answer: TierVerdict,
-    /// The figures that decide, in one paragraph.
+    /// The figure that decides, and ...
+    pub figure: String,
+    /// ... what it is compared with.
+    pub compared_with: String,
+    /// The reason, in one paragraph.
     pub reason: String,
 }
 

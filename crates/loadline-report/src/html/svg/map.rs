@@ -3,13 +3,12 @@
 use loadline_measure::words;
 
 use super::chart::{MOST_LABEL, axis, logarithm, range};
-use super::{
-    Anchor, BOTTOM, COLOURS, Figure, Frame, HEIGHT, LEFT, LETTER, LINE, Labels, TOP, WIDTH, label,
-    svg,
-};
+use super::{Anchor, COLOURS, Figure, Frame, LEFT, LETTER, LINE, Labels, TOP, WIDTH, label, svg};
 use crate::clean::{columns, escaped, shortened};
 use crate::document::{DecisionMap, MapPoint, Unit};
 
+/// The height of the map: as many names as tiers stand above or below their points.
+const HEIGHT: f64 = 330.0;
 /// The height of all whiskers of the map together.
 const WHISKERS: f64 = 24.0;
 
@@ -40,6 +39,7 @@ pub(super) fn map(plot: &DecisionMap) -> Option<Figure> {
     let frame = Frame {
         x: x_ends,
         y: y_ends,
+        height: HEIGHT,
     };
     let named = |ticks: &[f64]| -> Vec<(f64, String)> {
         let inside = ticks
@@ -63,7 +63,7 @@ pub(super) fn map(plot: &DecisionMap) -> Option<Figure> {
         })
         .collect();
     body.push_str(&whiskers(&placed, y));
-    let unnamed = callouts(&placed, y, &mut labels, &mut body);
+    let unnamed = callouts(&placed, (y, frame.foot()), &mut labels, &mut body);
     for one in &placed {
         body.push_str(&marker(one.point.colour, (one.x, y), &one.point.title));
     }
@@ -104,11 +104,10 @@ fn whiskers(points: &[Placed<'_>], y: f64) -> String {
 /// no line crosses a name. The others are on the opposite side, to the left of their points.
 fn callouts(
     points: &[Placed<'_>],
-    y: f64,
+    (y, foot): (f64, f64),
     labels: &mut Labels,
     body: &mut String,
 ) -> Vec<(usize, String)> {
-    let foot = HEIGHT - BOTTOM;
     let mut order: Vec<&Placed<'_>> = points.iter().collect();
     order.sort_by(|one, other| one.x.total_cmp(&other.x));
     let name = |one: &Placed<'_>| shortened(&one.point.label, MOST_LABEL).into_owned();
@@ -201,14 +200,13 @@ fn diagonal(frame: &Frame, labels: &mut Labels, ratio: f64, offset: f64) -> Stri
     }
     let text = words::percent(ratio);
     let (x, y) = (frame.x(to), frame.y(to + offset));
-    let places = [
-        (x - 4.0, (y + 12.0).min(HEIGHT - BOTTOM - 4.0), Anchor::End),
-        (x - 4.0, (y + 26.0).min(HEIGHT - BOTTOM - 4.0), Anchor::End),
-    ];
-    let _ = places
-        .into_iter()
-        .filter(|(x, ..)| *x > LEFT)
-        .any(|(x, y, anchor)| labels.place((x, y), anchor, &text));
+    let slope = (y - frame.y(from + offset)) / (x - frame.x(from));
+    // Below the line, from its upper end downwards.
+    let _ = (0..8)
+        .map(|step| 10.0 + 14.0 * f64::from(step))
+        .map(|back| (x - back, y - slope * back + 1.0 + LINE))
+        .filter(|(x, y)| *x > LEFT + 30.0 && *y < frame.foot() - 4.0)
+        .any(|at| labels.place(at, Anchor::Start, &text) || labels.place(at, Anchor::End, &text));
     format!(
         "<line class=\"one\" x1=\"{:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{y:.1}\"><title>break-even at a hit ratio of {text}</title></line>\n",
         frame.x(from),

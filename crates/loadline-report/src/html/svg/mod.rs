@@ -102,6 +102,7 @@ impl Labels {
 struct Frame {
     x: (f64, f64),
     y: (f64, f64),
+    height: f64,
 }
 
 impl Frame {
@@ -110,7 +111,13 @@ impl Frame {
     }
 
     fn y(&self, value: f64) -> f64 {
-        HEIGHT - BOTTOM - (value - self.y.0) / (self.y.1 - self.y.0) * (HEIGHT - TOP - BOTTOM)
+        let room = self.height - TOP - BOTTOM;
+        self.foot() - (value - self.y.0) / (self.y.1 - self.y.0) * room
+    }
+
+    /// The lower end of the vertical axis.
+    fn foot(&self) -> f64 {
+        self.height - BOTTOM
     }
 
     fn polyline(&self, colour: usize, dashed: bool, title: &str, points: &[(f64, f64)]) -> String {
@@ -142,14 +149,14 @@ impl Frame {
 
     /// The labels below, and the name of the axis.
     fn below(&self, labels: &mut Labels, ticks: &[(f64, String)], name: &str) {
-        let y = HEIGHT - BOTTOM + 17.0;
+        let y = self.foot() + 17.0;
         for (at, label) in ticks {
             let x = self.x(*at);
             let half = columns(label) as f64 * LETTER / 2.0;
             labels.place((x.min(WIDTH - half - 1.0), y), Anchor::Middle, label);
         }
         let middle = LEFT + (WIDTH - LEFT - RIGHT) / 2.0;
-        labels.place((middle, HEIGHT - 4.0), Anchor::Middle, name);
+        labels.place((middle, self.height - 4.0), Anchor::Middle, name);
     }
 }
 
@@ -265,6 +272,7 @@ fn lines(plot: &Lines) -> Option<Figure> {
     let frame = Frame {
         x: x_ends,
         y: ends(plot.y, y, &y_ticks),
+        height: HEIGHT,
     };
     let is_inside = |at: f64| (x_ends.0 - 1e-9..=x_ends.1 + 1e-9).contains(&at);
     let x_ticks: Vec<(f64, String)> = x_ticks
@@ -316,7 +324,7 @@ fn dots(plot: &Lines, frame: &Frame, line: &Series) -> String {
 
 /// A dashed line across the picture with its label at the first place that is free.
 fn draw_mark(frame: &Frame, labels: &mut Labels, mark: &Mark, at: f64) -> String {
-    let (right, foot) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    let (right, foot) = (WIDTH - RIGHT, frame.foot());
     if mark.is_level {
         let y = frame.y(at);
         let places = [
@@ -362,7 +370,11 @@ fn spread(plot: &Spread) -> Option<Figure> {
             range.0 + 0.1
         },
     );
-    let frame = Frame { x, y: (0.0, 1.0) };
+    let frame = Frame {
+        x,
+        y: (0.0, 1.0),
+        height: HEIGHT,
+    };
     let mut labels = Labels::default();
     let mut body = frame.levels(&mut labels, &[(0.0, String::new())]);
     let at = log_ticks(x.0, x.1).into_iter();

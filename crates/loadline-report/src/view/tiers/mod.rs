@@ -4,7 +4,8 @@ mod load;
 mod pictures;
 
 use loadline_measure::record::{
-    BatchCost, Case, Claim, Flaw, Record, TierCost, TierVerdict, Tiers, ValueBytes, Waterfall,
+    BatchCost, Case, Claim, Flaw, Record, TierCost, TierOption, TierVerdict, Tiers, ValueBytes,
+    Waterfall,
 };
 use loadline_measure::words;
 
@@ -16,8 +17,9 @@ use crate::document::{
 pub(super) use load::legend as load_legend;
 
 /// How the tables are read.
-pub(super) const LEGEND: [&str; 7] = [
+pub(super) const LEGEND: [&str; 8] = [
     "A time is the mean of an operation: the median over the rounds. hit: read and decode; miss: read what is not there; set: encode and write.",
+    "a read: the mean time of a read through the tier at the expected hit ratio; a miss includes recomputing the object and the set.",
     "pays above: the hit ratio at which a tier saves as much as it costs, h* = (miss + set) / (recompute - hit + miss + set), with its interval over the rounds.",
     "pays from: how long an object must take to recompute for the tier to pay at the expected hit ratio.",
     "network: the wait for a server that replies the same bytes and does no work; server: its CPU time beyond that of the other one.",
@@ -91,15 +93,39 @@ fn tone(answer: &TierVerdict) -> Tone {
     }
 }
 
+/// The four options as a table, and the reasons below.
 fn options(tiers: &Tiers) -> Option<Section> {
-    let items = tiers.options.iter().map(|option| {
-        Item::new(tone(&option.answer), option.reason.as_str()).labelled(format!(
-            "{}, {}",
-            in_words(&option.name),
-            option.answer
-        ))
+    if tiers.options.is_empty() {
+        return None;
+    }
+    let columns = vec![
+        Column::text("option", 0),
+        Column::text("choose it?", 0),
+        Column::text("decided by", 0),
+        Column::text("compared with", 0),
+    ];
+    let row = |option: &TierOption| {
+        let name = Cell {
+            strong: true,
+            ..in_words(&option.name).into()
+        };
+        let answer = Cell::new(tone(&option.answer), option.answer.as_str());
+        let (figure, other) = (option.figure.as_str(), option.compared_with.as_str());
+        cells(vec![name, answer, figure.into(), other.into()])
+    };
+    let table = Table {
+        caption: "The options".to_owned(),
+        columns,
+        groups: vec![RowGroup {
+            title: String::new(),
+            rows: tiers.options.iter().map(row).collect(),
+        }],
+    };
+    let reasons = tiers.options.iter().map(|option| {
+        Item::new(Tone::Plain, option.reason.as_str()).labelled(in_words(&option.name))
     });
-    Section::new("The options", vec![Block::List(items.collect())])
+    let blocks = vec![Block::Table(table), Block::List(reasons.collect())];
+    Section::new("The options", blocks)
 }
 
 /// What an option means.
@@ -107,8 +133,8 @@ fn in_words(option: &str) -> &str {
     match option {
         "drop" => "drop the server",
         "fix" => "fix the codec",
-        "selective" => "keep the server for expensive objects only",
-        "embedded" => "use an embedded store",
+        "selective" => "only expensive objects",
+        "embedded" => "an embedded store",
         other => other,
     }
 }
@@ -119,6 +145,15 @@ fn named(subject: &str, codec: Option<&str>) -> String {
         Some(codec) => format!("{subject}, {codec}"),
         None => subject.to_owned(),
     }
+}
+
+/// A tier, with its codec if that is not the one of the tiers.
+fn tier(tiers: &Tiers, cost: &TierCost) -> String {
+    let codec = cost.codec.as_deref();
+    named(
+        &cost.subject,
+        codec.filter(|codec| *codec != tiers.object.codec),
+    )
 }
 
 /// The cases of a stage.
@@ -169,44 +204,50 @@ fn costs(tiers: &Tiers) -> Option<Section> {
         Column::figure("p99", 2),
         Column::figure("miss", 1),
         Column::figure("set", 0),
+        Column::figure("a read", 0),
         Column::figure("pays above", 0),
         Column::figure("pays from", 3),
         Column::text("pays", 0),
     ];
     let row = |cost: &TierCost| {
-        let above = match (cost.break_even, &cost.break_even_interval) {
-            (None, _) => "never".to_owned(),
-            (Some(ratio), None) => words::percent(ratio),
-            (Some(ratio), Some(bounds)) if bounds.hi > 1.0 => {
-                format!(
-                    "{} [{}, never]",
-                    words::percent(ratio),
-                    words::percent(bounds.lo)
-                )
-            }
-            (Some(ratio), Some(bounds)) => format!(
-                "{} [{}, {}]",
-                words::percent(ratio),
-                words::percent(bounds.lo),
-                words::percent(bounds.hi)
-            ),
-        };
         cells(vec![
-            named(&cost.subject, cost.codec.as_deref()).into(),
+            tier(tiers, cost).into(),
             words::duration(cost.get_ns).into(),
             cases::percentile(cost.get_ns_p99),
             time(cost.miss_ns),
             time(cost.set_ns),
-            above.into(),
+            time(cost.read_ns),
+            break_even(cost).into(),
             time(cost.least_recompute_ns),
             Cell::new(tone(&cost.pays), cost.pays.as_str()),
         ])
     };
-    let caption = format!(
+    let mut caption = format!(
         "What each tier costs, at an expected hit ratio of {}",
         words::percent(tiers.hit_ratio)
     );
+    if !tiers.object.codec.is_empty() {
+        caption += &format!(" (codec: {})", tiers.object.codec);
+    }
     table(&caption, columns, tiers.costs.iter().map(row).collect())
+}
+
+/// The hit ratio above which a tier pays, with its interval.
+fn break_even(cost: &TierCost) -> String {
+    let bound = |ratio: f64| {
+        if ratio > 1.0 {
+            "never".to_owned()
+        } else {
+            words::percent(ratio)
+        }
+    };
+    let median = bound(cost.break_even.unwrap_or(f64::INFINITY));
+    match &cost.break_even_interval {
+        Some(bounds) if bounds.lo <= 1.0 => {
+            format!("{median} [{}, {}]", bound(bounds.lo), bound(bounds.hi))
+        }
+        _ => median,
+    }
 }
 
 fn waterfalls(tiers: &Tiers) -> Option<Section> {

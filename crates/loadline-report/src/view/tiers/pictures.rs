@@ -3,7 +3,7 @@
 use loadline_measure::record::{Case, Record, TierCost, Tiers, Waterfall};
 use loadline_measure::words;
 
-use super::{mean, named, stage};
+use super::{mean, stage, tier};
 use crate::document::{Block, DecisionMap, Ladder, MapPoint, Plot, Rung, Section};
 
 /// Groups of parts, with a colour each.
@@ -35,10 +35,10 @@ pub(super) fn section(record: &Record, tiers: &Tiers) -> Option<Section> {
     let mut points: Vec<MapPoint> = Vec::new();
     for (place, cost) in tiers.costs.iter().enumerate() {
         points.push(MapPoint {
-            label: named(&cost.subject, cost.codec.as_deref()),
+            label: tier(tiers, cost),
             title: format!(
                 "{}: hit {}, recompute {}",
-                named(&cost.subject, cost.codec.as_deref()),
+                tier(tiers, cost),
                 words::duration(cost.get_ns),
                 words::duration(tiers.object.recompute_ns)
             ),
@@ -99,7 +99,7 @@ fn recompute_rung(record: &Record, tiers: &Tiers) -> Rung {
 }
 
 fn tier_rung(tiers: &Tiers, cost: &TierCost) -> Rung {
-    let label = named(&cost.subject, cost.codec.as_deref());
+    let label = tier(tiers, cost);
     let waterfall = tiers.waterfalls.iter().find(|waterfall| {
         waterfall.subject == cost.subject
             && waterfall.operation == "get"

@@ -83,6 +83,7 @@ pub(super) fn concluded(load: &CacheLoad, ran: &LoadRan, facts: &TierFacts<'_>) 
             memory_bytes: facts.memory_bytes,
             recompute_ns: given.or(recomputed).unwrap_or(0.0),
             is_recompute_given: given.is_some(),
+            codec: facts.plan.format.to_string(),
         },
         hit_ratio: facts.plan.hit_ratio,
         verdict: verdict(&measured),

@@ -1,24 +1,21 @@
 //! What the measurements of tiers say: what each tier costs, where its time goes, and which of the four options to choose.
 
 mod load;
+mod options;
 mod reproduce;
 mod waterfall;
 
 use std::time::Duration;
 
 use loadline_cache::cost::Costs;
-use loadline_measure::compare::{self, Rules};
 use loadline_measure::interval;
 use loadline_measure::miss_ratio::MissRatioCurve;
 use loadline_measure::quantile::median;
 use loadline_measure::record::{
-    BatchCost, BatchSize, Bounds, Case, Direction, Record, SubjectKind, TierCost, TierOption,
-    TierVerdict, TieredObject, Tiers, Verdict,
+    BatchCost, BatchSize, Bounds, Case, Record, TierCost, TierVerdict, TieredObject, Tiers,
 };
 use loadline_measure::tiers::call_and_each;
-use loadline_measure::words;
 
-use crate::object::{Encoding, Format};
 use crate::plan::{TierOp, TiersPlan};
 use crate::subjects::tier::PartSums;
 
@@ -60,7 +57,7 @@ pub(crate) fn conclude_tiers(record: &mut Record, facts: &TierFacts<'_>) {
         return;
     };
     let costs = found.costs(&recompute);
-    let options = found.options(&recompute, &costs);
+    let (options, verdict) = found.options(&recompute, &costs);
     let (flaws, claims) = if facts.plan.reproduce {
         (found.flaws(), found.claims())
     } else {
@@ -77,9 +74,10 @@ pub(crate) fn conclude_tiers(record: &mut Record, facts: &TierFacts<'_>) {
             memory_bytes: facts.memory_bytes,
             recompute_ns: recompute.ns,
             is_recompute_given: facts.given.is_some(),
+            codec: facts.plan.format.to_string(),
         },
         hit_ratio: facts.plan.hit_ratio,
-        verdict: verdict(&recompute, &costs, &options, facts.plan.hit_ratio),
+        verdict,
         waterfalls: found.waterfalls(),
         batches: found.batches(),
         curve: facts.curve.clone(),
@@ -145,10 +143,6 @@ impl<'f> Found<'f> {
         })
     }
 
-    fn format(&self) -> String {
-        self.facts.plan.format.to_string()
-    }
-
     fn recompute(&self) -> Option<Recompute> {
         if let Some(given) = self.facts.given {
             return Some(Recompute {
@@ -194,13 +188,7 @@ impl<'f> Found<'f> {
             return known;
         };
         let expected = self.facts.plan.hit_ratio;
-        let each = (rounds(get), rounds(miss), rounds(set));
-        let count = each.0.len().min(each.1.len()).min(each.2.len());
-        let of_round = |round: usize| {
-            let recompute = recompute.of_round(round);
-            costs(recompute, each.0[round], each.1[round], each.2[round])
-        };
-        let rounds: Vec<Costs> = (0..count).map(of_round).collect();
+        let rounds = rounds_of(recompute, get, miss, set);
         let break_evens = rounds.iter().map(|costs| costs.break_even().min(NEVER));
         let break_evens: Vec<f64> = break_evens.collect();
         let interval = interval::of_median(&break_evens, interval::ALPHA);
@@ -215,6 +203,7 @@ impl<'f> Found<'f> {
                 hi: found.hi,
             }),
             least_recompute_ns: median(&least),
+            read_ns: median(&reads(&rounds, expected)),
             pays: match interval {
                 Some(found) if found.hi < expected => TierVerdict::Yes,
                 Some(found) if found.lo > expected => TierVerdict::No,
@@ -222,6 +211,19 @@ impl<'f> Found<'f> {
             },
             ..known
         }
+    }
+
+    /// The mean time of a read through a tier in each round, at the assumed hit ratio.
+    fn reads(&self, recompute: &Recompute, cost: &TierCost) -> Vec<f64> {
+        let case = |op: TierOp, codec| self.case("tiers", &cost.subject, op.name(), codec, 1);
+        let codec = cost.codec.as_deref();
+        let cases = case(TierOp::Get, codec)
+            .zip(case(TierOp::Miss, None))
+            .zip(case(TierOp::Set, codec));
+        cases.map_or_else(Vec::new, |((get, miss), set)| {
+            let rounds = rounds_of(recompute, get, miss, set);
+            reads(&rounds, self.facts.plan.hit_ratio)
+        })
     }
 
     fn batches(&self) -> Vec<BatchCost> {
@@ -256,175 +258,23 @@ impl<'f> Found<'f> {
         }
         all
     }
+}
 
-    /// The server that the four options are about: the first one, without added latency.
-    fn server(&self) -> Option<&'f str> {
-        let is_server = |case: &&Case| {
-            !matches!(
-                case.subject.kind,
-                SubjectKind::Application | SubjectKind::Engine | SubjectKind::NullServer
-            )
-        };
-        let server = self.cases.iter().find(is_server);
-        server.map(|case| case.subject.name.as_str())
-    }
+/// The costs in each round.
+fn rounds_of(recompute: &Recompute, get: &Case, miss: &Case, set: &Case) -> Vec<Costs> {
+    let (get, miss, set) = (rounds(get), rounds(miss), rounds(set));
+    let count = get.len().min(miss.len()).min(set.len());
+    let of_round = |round: usize| {
+        let recompute = recompute.of_round(round);
+        costs(recompute, get[round], miss[round], set[round])
+    };
+    (0..count).map(of_round).collect()
+}
 
-    fn options(&self, recompute: &Recompute, costs: &[TierCost]) -> Vec<TierOption> {
-        let format = self.format();
-        let of = |subject: &str, codec: &str| {
-            costs
-                .iter()
-                .find(|cost| cost.subject == subject && cost.codec.as_deref() == Some(codec))
-        };
-        let server = self.server().and_then(|server| of(server, &format));
-        let tiles = Format::plain(Encoding::ProtobufTiles).to_string();
-        let written = server.and_then(|server| of(&server.subject, &tiles));
-        let mut options = Vec::new();
-        if let Some(server) = server {
-            options.push(self.drop_it(recompute, server));
-            options.extend(written.map(|written| self.fix(recompute, written, server)));
-            options.push(self.selective(recompute, server));
-        }
-        let embedded = self.best_embedded(costs);
-        options.extend(embedded.map(|best| self.embedded(recompute, best, server)));
-        options
-    }
-
-    fn drop_it(&self, recompute: &Recompute, server: &TierCost) -> TierOption {
-        TierOption {
-            name: "drop".into(),
-            answer: opposite(&server.pays),
-            reason: format!(
-                "Recomputing takes {}. {} returns the object in {} and stores it in {}{}.",
-                words::duration(recompute.ns),
-                tier(server),
-                words::duration(server.get_ns),
-                words::duration(server.set_ns.unwrap_or(0.0)),
-                self.threshold(server)
-            ),
-        }
-    }
-
-    fn fix(&self, recompute: &Recompute, written: &TierCost, server: &TierCost) -> TierOption {
-        let answer = match (&written.pays, &server.pays) {
-            (TierVerdict::No, TierVerdict::Yes) => TierVerdict::Yes,
-            (TierVerdict::Yes, _) | (_, TierVerdict::No) => TierVerdict::No,
-            _ => TierVerdict::Inconclusive,
-        };
-        let times = written.get_ns / server.get_ns.max(1.0);
-        TierOption {
-            name: "fix".into(),
-            answer,
-            reason: format!(
-                "With a message per tile, {} takes {} for a hit, {} as long as with {}{}. Recomputing takes {}, so the codec decides whether this tier can pay.",
-                written.subject,
-                words::duration(written.get_ns),
-                words::ratio(times).replace('x', " times"),
-                server.codec.as_deref().unwrap_or("raw"),
-                self.threshold(written),
-                words::duration(recompute.ns),
-            ),
-        }
-    }
-
-    fn selective(&self, recompute: &Recompute, server: &TierCost) -> TierOption {
-        let least = server.least_recompute_ns.unwrap_or(0.0);
-        TierOption {
-            name: "selective".into(),
-            answer: opposite(&server.pays),
-            reason: format!(
-                "At a hit ratio of {}, {} pays for objects of this size that take longer than {} to recompute; this one takes {}.",
-                words::percent(self.facts.plan.hit_ratio),
-                server.subject,
-                words::duration(least),
-                words::duration(recompute.ns),
-            ),
-        }
-    }
-
-    fn best_embedded<'c>(&self, costs: &'c [TierCost]) -> Option<&'c TierCost> {
-        let is_engine = |cost: &&TierCost| {
-            self.cases.iter().any(|case| {
-                case.subject.name == cost.subject && case.subject.kind == SubjectKind::Engine
-            })
-        };
-        let engines = costs.iter().filter(is_engine);
-        engines.min_by(|one, other| one.get_ns.total_cmp(&other.get_ns))
-    }
-
-    fn embedded(
-        &self,
-        recompute: &Recompute,
-        best: &TierCost,
-        server: Option<&TierCost>,
-    ) -> TierOption {
-        let own = format!(
-            "{} returns the object in {}{}; recomputing takes {}.",
-            best.subject,
-            words::duration(best.get_ns),
-            self.threshold(best),
-            words::duration(recompute.ns),
-        );
-        let Some(server) = server else {
-            return TierOption {
-                name: "embedded".into(),
-                answer: best.pays.clone(),
-                reason: own,
-            };
-        };
-        let case = |cost: &TierCost| {
-            let codec = cost.codec.as_deref();
-            self.case("tiers", &cost.subject, TierOp::Get.name(), codec, 1)
-        };
-        let pair = case(server).zip(case(best)).and_then(|(server, best)| {
-            let (server, best) = (rounds(server), rounds(best));
-            compare::paired(&server, &best, Direction::LessIsBetter, &Rules::default()).ok()
-        });
-        let (answer, evidence) = match pair {
-            Some(pair) => {
-                let answer = match (&pair.verdict, &best.pays) {
-                    (Verdict::Faster, TierVerdict::Yes) => TierVerdict::Yes,
-                    (Verdict::Slower | Verdict::Equivalent, _) | (_, TierVerdict::No) => {
-                        TierVerdict::No
-                    }
-                    _ => TierVerdict::Inconclusive,
-                };
-                let ratio = words::ratio(1.0 / pair.ratio).replace('x', " times");
-                (
-                    answer,
-                    format!(
-                        " {} takes {ratio} as long ({}).",
-                        server.subject,
-                        pair.sentence()
-                    ),
-                )
-            }
-            None => (TierVerdict::Inconclusive, String::new()),
-        };
-        TierOption {
-            name: "embedded".into(),
-            answer,
-            reason: format!("{own}{evidence} An embedded store is not shared between servers."),
-        }
-    }
-
-    /// The hit ratio above which a tier pays, as part of a sentence.
-    fn threshold(&self, cost: &TierCost) -> String {
-        let expected = words::percent(self.facts.plan.hit_ratio);
-        match (cost.break_even, &cost.break_even_interval) {
-            (None, _) => ", so it pays at no hit ratio".to_owned(),
-            (Some(ratio), None) => format!(
-                ", and would pay above a hit ratio of {}; there are too few rounds for an interval",
-                words::percent(ratio)
-            ),
-            (Some(ratio), Some(bounds)) => format!(
-                ", and pays above a hit ratio of {} [{}, {}]; {expected} are expected",
-                words::percent(ratio),
-                words::percent(bounds.lo),
-                bound(bounds.hi),
-            ),
-        }
-    }
+/// The mean time of a read in each round: less than recomputing by what the tier saves.
+fn reads(rounds: &[Costs], hit_ratio: f64) -> Vec<f64> {
+    let read = |costs: &Costs| costs.recompute.as_nanos() as f64 - costs.gain_ns(hit_ratio);
+    rounds.iter().map(read).collect()
 }
 
 fn costs(recompute_ns: f64, hit_ns: f64, miss_ns: f64, set_ns: f64) -> Costs {
@@ -437,78 +287,6 @@ fn costs(recompute_ns: f64, hit_ns: f64, miss_ns: f64, set_ns: f64) -> Costs {
         down_share: 0.0,
         timeout: Duration::ZERO,
     }
-}
-
-fn opposite(answer: &TierVerdict) -> TierVerdict {
-    match answer {
-        TierVerdict::Yes => TierVerdict::No,
-        TierVerdict::No => TierVerdict::Yes,
-        other => other.clone(),
-    }
-}
-
-/// A tier with its codec.
-fn tier(cost: &TierCost) -> String {
-    match &cost.codec {
-        Some(codec) => format!("{} with {codec}", cost.subject),
-        None => cost.subject.clone(),
-    }
-}
-
-/// The upper bound of a hit ratio.
-fn bound(ratio: f64) -> String {
-    if ratio > 1.0 {
-        "never".into()
-    } else {
-        words::percent(ratio)
-    }
-}
-
-/// The answer in a few sentences.
-fn verdict(
-    recompute: &Recompute,
-    costs: &[TierCost],
-    options: &[TierOption],
-    hit_ratio: f64,
-) -> String {
-    let of = |wanted: TierVerdict| {
-        let tiers = costs.iter().filter(|cost| cost.pays == wanted);
-        let texts = tiers.map(|cost| match cost.break_even {
-            Some(ratio) => format!("{} ({})", tier(cost), words::percent(ratio)),
-            None => format!("{} (none)", tier(cost)),
-        });
-        Some(texts.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
-    };
-    let groups = [
-        ("tiers that pay", of(TierVerdict::Yes)),
-        ("tiers that do not pay", of(TierVerdict::No)),
-        ("inconclusive", of(TierVerdict::Inconclusive)),
-    ];
-    let groups: Vec<String> = groups
-        .into_iter()
-        .filter_map(|(what, tiers)| Some(format!("{what}: {}", tiers?)))
-        .collect();
-    let mut text = format!(
-        "Recomputing this object takes {}.",
-        words::duration(recompute.ns)
-    );
-    if !groups.is_empty() {
-        text += &format!(
-            " At the expected hit ratio of {}, {} (in brackets: the hit ratio above which it pays).",
-            words::percent(hit_ratio),
-            groups.join("; ")
-        );
-    }
-    let chosen: Vec<&str> = options
-        .iter()
-        .filter(|option| option.answer == TierVerdict::Yes)
-        .map(|option| option.name.as_str())
-        .collect();
-    match &chosen[..] {
-        [] => {}
-        names => text += &format!(" Options to choose: {}.", names.join(", ")),
-    }
-    text
 }
 
 #[cfg(test)]

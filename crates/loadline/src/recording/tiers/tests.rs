@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use loadline_measure::record::{
-    self, Environment, RoundSummary, Run, Scenario, Subject, TierVerdict,
+    self, Environment, RoundSummary, Run, Scenario, Subject, SubjectKind, TierVerdict,
 };
 
 use super::*;
@@ -74,6 +74,10 @@ fn concluded(words: &[&str], get_us: f64, noise: f64) -> record::Tiers {
     }
     cases.push(case("redis", "get", tiles, 690.0, noise));
     cases.push(case("redis", "set", tiles, 401.0, noise));
+    concluded_of(words, cases)
+}
+
+fn concluded_of(words: &[&str], cases: Vec<Case>) -> record::Tiers {
     let mut record = Record::new(Run::default(), Environment::default());
     record.cases = cases;
     let plan = plan(words);
@@ -123,10 +127,13 @@ fn a_fast_tier_pays_and_a_slow_codec_is_what_to_fix() {
             ("embedded", "yes")
         ]
     );
-    assert!(
-        tiers.verdict.contains("Options to choose: fix, embedded."),
-        "{}",
-        tiers.verdict
+    // 0.8 x 40 + 0.2 x (20 + 500 + 40)
+    assert!((redis.read_ns.unwrap() / 144e3 - 1.0).abs() < 0.02);
+    assert_eq!(
+        tiers.verdict,
+        "redis pays for this object: at a hit ratio of 80.0 %, a read takes 144 us on average with it and 500 us without. \
+         With a message per tile it would not: the codec decides. \
+         The embedded store heed is faster: 110 us, if servers need not share it."
     );
 }
 
@@ -145,6 +152,9 @@ fn a_tier_dearer_than_recomputing_is_dropped_or_kept_for_dearer_objects() {
     );
     let reason = &tiers.options[2].reason;
     assert!(reason.contains("longer than 1.24 ms"), "{reason}");
+    let verdict = "redis does not pay for this object: at a hit ratio of 80.0 %, a read takes 1.09 ms on average with it and \
+         500 us without. It would pay for objects that take longer than 1.24 ms to recompute.";
+    assert!(tiers.verdict.starts_with(verdict), "{}", tiers.verdict);
 }
 
 /// The break-even is 60 %: above what is expected, below it, and too close to say.
@@ -159,6 +169,29 @@ fn what_the_rounds_do_not_separate_has_no_answer() {
     let middle = concluded(&[], 230.0, 0.0).costs[0].break_even.unwrap();
     let close = format!("{:.2}%", middle * 100.0);
     assert_eq!(pays(&close, 0.05), TierVerdict::Inconclusive);
+    let verdict = concluded(&["--hit-ratio", &close], 230.0, 0.05).verdict;
+    assert!(
+        verdict.starts_with("Inconclusive for redis: it pays above a hit ratio between"),
+        "{verdict}"
+    );
+}
+
+/// Its hits are the fastest, but its misses and writes cost more than those of the server save.
+#[test]
+fn an_embedded_store_with_dear_writes_is_not_preferred() {
+    let columns = Some("columns");
+    let embedded = |set_us: f64| {
+        let mut cases = vec![case("recompute", "recompute", None, 500.0, 0.0)];
+        for (subject, get, set) in [("redis", 40.0, 40.0), ("store", 9.0, set_us)] {
+            cases.push(case(subject, "get", columns, get, 0.0));
+            cases.push(case(subject, "get miss", None, 1.0, 0.0));
+            cases.push(case(subject, "set", columns, set, 0.0));
+        }
+        let tiers = concluded_of(&[], cases);
+        tiers.options.last().unwrap().answer.clone()
+    };
+    assert_eq!(embedded(20.0), TierVerdict::Yes);
+    assert_eq!(embedded(400.0), TierVerdict::No);
 }
 
 #[test]
