@@ -58,6 +58,12 @@ impl Appended {
 /// Smallest room of a segment for records, in bytes.
 const MIN_SEGMENT_BYTES: u64 = 64 << 10;
 
+/// Bytes for which a thread that writes prepares the file, when it finds less prepared.
+const AHEAD_BYTES: usize = 64 << 10;
+
+/// The same for a thread for which no one waits.
+const FAR_AHEAD_BYTES: usize = 256 << 10;
+
 /// A log that is open for writing.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -188,14 +194,32 @@ impl Log {
         active.segment.set_end(active.offset);
         *position += bytes;
         *sequence += 1;
-        Ok(Appended {
+        let appended = Appended {
             segment: active.segment.head.id,
             offset: offset as u32,
             end: *position,
             bytes,
             body_bytes: draft.body().len(),
             is_first: offset == HEAD_BYTES as u64,
-        })
+        };
+        if active.appender.wants_pages(AHEAD_BYTES) {
+            let segment = Arc::clone(&active.segment);
+            // Others write in the meantime.
+            drop(tail);
+            segment.file.prepare(AHEAD_BYTES);
+        }
+        Ok(appended)
+    }
+
+    /// Prepares room for records that come soon, for a thread for which no one waits.
+    pub(crate) fn prepare(&self) {
+        let segments = self.segments.read();
+        let segments = segments.unwrap_or_else(PoisonError::into_inner);
+        let newest = segments.back().cloned();
+        drop(segments);
+        if let Some(segment) = newest {
+            segment.file.prepare(FAR_AHEAD_BYTES);
+        }
     }
 
     /// Number of the segment that is written, or of the next one where none is.
@@ -335,8 +359,11 @@ impl Log {
         }) = old
         {
             drop(appender);
-            // Room that cannot be given back is still counted as taken.
-            let _ = segment.trim();
+            // Writers wait for this, so little room is given back by the sync. Room that cannot be given back is still counted
+            // as taken.
+            if segment.is_worth_trimming() {
+                let _ = segment.trim();
+            }
             tail.full.push(segment);
             self.has_full.store(true, Ordering::Relaxed);
         }

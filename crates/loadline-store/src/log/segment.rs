@@ -203,8 +203,19 @@ impl Segment {
         self.head.position + self.end() - HEAD_BYTES as u64
     }
 
-    /// Gives back the room behind what is written.
+    /// Whether much room is left behind what is written, as large values leave it. Of little room, no or one block is given
+    /// back.
+    pub(crate) fn is_worth_trimming(&self) -> bool {
+        /// The part of the file from which on it is much.
+        const PART: u64 = 64;
+        self.allocated() - self.end() > self.allocated() / PART
+    }
+
+    /// Gives back the room behind what is written, if there is some.
     pub(crate) fn trim(&self) -> io::Result<()> {
+        if self.allocated() == self.end() {
+            return Ok(());
+        }
         self.file.truncate(self.end())?;
         self.allocated.store(self.end(), Ordering::Relaxed);
         Ok(())

@@ -17,6 +17,11 @@ pub(super) struct Unsynced {
     pub(super) names: bool,
 }
 
+/// Gives back the room behind the records of a full segment. Room that cannot be given back is still counted as taken.
+fn trim(segment: &Segment) {
+    let _ = segment.trim();
+}
+
 /// What a sync of segments has reached.
 #[derive(Debug)]
 struct Reached {
@@ -124,7 +129,10 @@ impl Log {
             tail.written_back = tail.full.len();
             tail.full[begun..].to_vec()
         };
-        full.iter().for_each(|segment| segment.file.write_back());
+        for segment in &full {
+            trim(segment);
+            segment.file.write_back();
+        }
         !full.is_empty()
     }
 
@@ -155,8 +163,9 @@ impl Log {
         if let Some(last) = last {
             (count, end, active) = (last + 1, full[last].end_position(), None);
         }
-        let segments = full[..count].iter().chain(&active);
-        let segments = segments.filter(|segment| segment.head.id >= oldest);
+        let stays = |segment: &&Arc<Segment>| segment.head.id >= oldest;
+        full[..count].iter().filter(stays).for_each(|it| trim(it));
+        let segments = full[..count].iter().chain(&active).filter(stays);
         if oldest > 0 && full.len() > 1 {
             // Writers can wait for a removal. The disk works on all of them at the same time, and goes on with those that are
             // not waited for here. Otherwise it would only slow the writers down.

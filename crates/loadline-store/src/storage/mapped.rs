@@ -7,7 +7,7 @@
 //!    which needs `&mut self` for it.
 //! 2. **Written once.** The appender writes at `published` and above it, and then raises it (`Release`). Readers
 //!    get slices below it only (`Acquire`). So no byte changes while a slice to it exists.
-//!    Some records, and zeros above them, are written by a system call, which shares the page cache with the mapping.
+//!    Some records, and zeros above them (8), are written by a system call, which shares the page cache with the mapping.
 //! 3. **The room is there.** The file is as long as the mapping, and its blocks are allocated (`fallocate`, on
 //!    file systems that keep that promise) before it is mapped. A full disk is noticed there, and writing
 //!    to the mapping cannot raise SIGBUS for it.
@@ -21,6 +21,9 @@
 //!    The same holds for [`write_back`], which only tells the kernel when to write.
 //! 7. **A prefetch is a hint.** [`prefetch`] gets a reference, so the memory is there, and it neither reads nor writes it as
 //!    far as a program can see.
+//! 8. **Zeros go where no one writes.** Pages are prepared by writing zeros to them, also by another thread than the writer.
+//!    Whoever does it, or writes a record that ends above `prepared`, holds `preparing`, and zeros are written from the larger
+//!    one of `prepared` and `published` on. A record that is being written without the lock lies below `prepared`.
 #![expect(
     unsafe_code,
     reason = "a write to a mapped file takes less than half the time of a system call"
@@ -29,8 +32,8 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memmap2::{Advice, MmapOptions, MmapRaw, UncheckedAdvice};
 
@@ -47,12 +50,19 @@ const CALL_BYTES: usize = 4 << 10;
 /// `MADV_POPULATE_WRITE`, which makes small pages.
 const PREPARED_BYTES: usize = 64 << 10;
 
+/// Bytes that are prepared at a time while nothing is synced, so that fewer than one in a hundred puts of 1 KB waits for that.
+const PREPARED_IN_A_ROW_BYTES: usize = 256 << 10;
+
 /// What is written to prepare pages.
 static ZEROS: [u8; PREPARED_BYTES] = [0; PREPARED_BYTES];
 
 /// Bytes that have to be written after a sync before pages are prepared. A sync writes a large page as a whole, so small
 /// ones are better for a log that is synced after every few records.
 const UNSYNCED_BYTES: usize = 16 << 10;
+
+/// Bytes that have to be written after a sync before more pages are prepared at a time, and before they are needed: a log that
+/// is synced often would write their zeros to the disk.
+const LONG_UNSYNCED_BYTES: usize = 256 << 10;
 
 /// Bytes of a huge page, with the usual pages of 4 KiB.
 pub(crate) const HUGE_BYTES: usize = 2 << 20;
@@ -122,6 +132,10 @@ pub(super) struct Mapping {
     released: AtomicUsize,
     /// Bytes from the beginning that were written when the last sync began.
     synced: AtomicUsize,
+    /// Bytes from the beginning up to which pages were prepared.
+    prepared: AtomicUsize,
+    /// Held by whoever prepares pages or writes above `prepared` (8).
+    preparing: Mutex<()>,
 }
 
 impl Mapping {
@@ -143,10 +157,11 @@ impl Mapping {
             is_complete: AtomicBool::new(false),
             released: AtomicUsize::new(0),
             synced: AtomicUsize::new(0),
+            prepared: AtomicUsize::new(0),
+            preparing: Mutex::default(),
         });
         let appender = MappedAppender {
             mapping: Arc::clone(&mapping),
-            prepared: 0,
         };
         Ok((appender, mapping))
     }
@@ -164,7 +179,52 @@ impl Mapping {
             is_complete: AtomicBool::new(true),
             released: AtomicUsize::new(bytes),
             synced: AtomicUsize::new(bytes),
+            prepared: AtomicUsize::new(bytes),
+            preparing: Mutex::default(),
         })
+    }
+
+    /// Bytes that were written since the last sync.
+    fn unsynced(&self) -> usize {
+        let published = self.published.load(Ordering::Relaxed);
+        published.saturating_sub(self.synced.load(Ordering::Relaxed))
+    }
+
+    /// Whether fewer than `ahead` bytes are prepared, and there are more that can be.
+    #[inline]
+    fn wants_pages(&self, ahead: usize) -> bool {
+        let published = self.published.load(Ordering::Relaxed);
+        let wanted = (published + ahead).min(self.map.len());
+        self.prepared.load(Ordering::Relaxed) < wanted && self.unsynced() >= LONG_UNSYNCED_BYTES
+    }
+
+    /// Locks what is above `prepared`.
+    fn lock_unprepared(&self) -> MutexGuard<'_, ()> {
+        self.preparing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Prepares the pages from `at`, above which nothing is published, to `end` and beyond. Returns whether it did.
+    ///
+    /// The pages hold zeros already, so this changes no bytes. If it fails, the copy enters the kernel at each page, as it
+    /// does without this.
+    fn prepare_to(&self, at: usize, end: usize, _: &MutexGuard<'_, ()>) -> bool {
+        let step = match self.unsynced() < LONG_UNSYNCED_BYTES {
+            true => PREPARED_BYTES,
+            false => PREPARED_IN_A_ROW_BYTES,
+        };
+        let begin = self.prepared.load(Ordering::Relaxed).max(at);
+        let until = end.next_multiple_of(step).min(self.map.len());
+        for from in (begin..until).step_by(PREPARED_BYTES) {
+            let zeros = &ZEROS[..PREPARED_BYTES.min(until - from)];
+            // The range is not published, so no slice to it exists, and no one else writes there (2, 8).
+            if self.file.write_all_at(zeros, from as u64).is_err() {
+                return false;
+            }
+        }
+        self.prepared.fetch_max(until, Ordering::Release);
+        true
     }
 
     /// Takes the pages that are written out of the mapping, all at once. A sync takes them out one by one otherwise, and
@@ -226,6 +286,22 @@ impl Stored for Mapping {
         };
     }
 
+    fn prepare(&self, ahead: usize) {
+        if !self.wants_pages(ahead) {
+            return;
+        }
+        // Otherwise, another thread is at work.
+        let Ok(unprepared) = self.preparing.try_lock() else {
+            return;
+        };
+        if self.is_complete.load(Ordering::Acquire) {
+            return;
+        }
+        // What the appender writes at the same time lies below `prepared` (8).
+        let at = self.published.load(Ordering::Acquire);
+        self.prepare_to(at, (at + ahead).min(self.map.len()), &unprepared);
+    }
+
     fn sync(&self) -> io::Result<()> {
         let published = self.published.load(Ordering::Acquire);
         self.synced.store(published, Ordering::Relaxed);
@@ -240,6 +316,8 @@ impl Stored for Mapping {
     }
 
     fn truncate(&self, bytes: u64) -> io::Result<()> {
+        // Zeros that are written behind the new end would make the file longer again.
+        let _unprepared = self.lock_unprepared();
         let published = self.published.load(Ordering::Acquire) as u64;
         if !self.is_complete.load(Ordering::Acquire) || bytes < published {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -252,33 +330,42 @@ impl Stored for Mapping {
 #[derive(Debug)]
 pub(super) struct MappedAppender {
     mapping: Arc<Mapping>,
-    /// Bytes from the beginning up to which pages were prepared.
-    prepared: usize,
 }
 
 impl MappedAppender {
-    /// Prepares the pages from `at`, where the next record begins, to `end` and beyond. Returns whether it did.
-    ///
-    /// The pages hold zeros already, so this changes no bytes. If it fails, the copy enters the kernel at each page, as it
-    /// does without this.
-    #[cold]
-    fn prepare(&mut self, at: usize, end: usize) -> bool {
+    /// Writes `bytes` to the range from `at` to `end`, which begins where the last one ended, and publishes it.
+    #[inline]
+    fn copy(&mut self, bytes: &[u8], at: usize, end: usize) {
         let mapping = &*self.mapping;
-        let unsynced = at.saturating_sub(mapping.synced.load(Ordering::Relaxed));
-        if unsynced < UNSYNCED_BYTES || end - at > PREPARED_BYTES {
-            return false;
+        debug_assert!(at + bytes.len() == end && end <= mapping.map.len());
+        // SAFETY: the range [at, end) is inside the mapping, as `append` has checked, which is writable, and as long as the
+        // file, since nothing truncates it while this appender exists (3, 4). No slice to it exists, because
+        // `mapped` hands out bytes below `published` only (2), and this is the only writer (1, 8). `bytes`
+        // cannot overlap it for the same reasons.
+        unsafe {
+            let target = mapping.map.as_mut_ptr().add(at);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
         }
-        let begin = self.prepared.max(at);
-        let until = end.next_multiple_of(PREPARED_BYTES).min(mapping.map.len());
-        for from in (begin..until).step_by(PREPARED_BYTES) {
-            let zeros = &ZEROS[..PREPARED_BYTES.min(until - from)];
-            // The range is not published, so no slice to it exists, and this is the only writer (1, 2).
-            if mapping.file.write_all_at(zeros, from as u64).is_err() {
-                return false;
-            }
+        mapping.published.store(end, Ordering::Release);
+    }
+
+    /// Writes `bytes` to a range of which not all pages are prepared.
+    #[cold]
+    fn append_unprepared(&mut self, bytes: &[u8], at: usize, end: usize) -> io::Result<()> {
+        let mapping = Arc::clone(&self.mapping);
+        // While another thread prepares them, this one waits.
+        let unprepared = mapping.lock_unprepared();
+        let is_prepared = end <= mapping.prepared.load(Ordering::Acquire)
+            || mapping.unsynced() >= UNSYNCED_BYTES
+                && end - at <= PREPARED_BYTES
+                && mapping.prepare_to(at, end, &unprepared);
+        if bytes.len() >= CALL_BYTES && !is_prepared {
+            mapping.file.write_all_at(bytes, at as u64)?;
+            mapping.published.store(end, Ordering::Release);
+        } else {
+            self.copy(bytes, at, end);
         }
-        self.prepared = until;
-        true
+        Ok(())
     }
 }
 
@@ -291,23 +378,16 @@ impl Appender for MappedAppender {
         let end = at.checked_add(bytes.len());
         let end = end.filter(|end| *end <= mapping.map.len());
         let end = end.ok_or(io::ErrorKind::WriteZero)?;
-        let is_prepared = end <= self.prepared || self.prepare(at, end);
-        let mapping = &*self.mapping;
-        if bytes.len() >= CALL_BYTES && !is_prepared {
-            mapping.file.write_all_at(bytes, at as u64)?;
-            mapping.published.store(end, Ordering::Release);
-            return Ok(());
+        if end > mapping.prepared.load(Ordering::Acquire) {
+            return self.append_unprepared(bytes, at, end);
         }
-        // SAFETY: the range [at, end) is inside the mapping, which is writable, and as long as the file, since
-        // nothing truncates it while this appender exists (3, 4). No slice to it exists, because
-        // `mapped` hands out bytes below `published` only (2), and this is the only writer (1). `bytes`
-        // cannot overlap it for the same reasons.
-        unsafe {
-            let target = mapping.map.as_mut_ptr().add(at);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
-        }
-        mapping.published.store(end, Ordering::Release);
+        self.copy(bytes, at, end);
         Ok(())
+    }
+
+    #[inline]
+    fn wants_pages(&self, ahead: usize) -> bool {
+        self.mapping.wants_pages(ahead)
     }
 }
 
@@ -432,7 +512,7 @@ mod tests {
             other.read_exact_at(&mut file, 0).unwrap();
             assert!(file[..at] == expected[..at], "{at}");
             assert!(file[at..].iter().all(|byte| *byte == 0), "{at}");
-            appender.prepared
+            mapping.prepared.load(Ordering::Relaxed)
         };
         assert_eq!(append(&mut appender, UNSYNCED_BYTES - 1), 0);
         assert_eq!(append(&mut appender, 1), 0);
@@ -451,10 +531,65 @@ mod tests {
         for bytes in [20_000, 20_000, 1, 40_000, 65_536, 65_536] {
             append(&mut appender, bytes);
         }
-        assert_eq!(appender.prepared, BYTES);
+        assert_eq!(mapping.prepared.load(Ordering::Relaxed), BYTES);
         assert!(appender.append(&expected).is_err());
         drop(appender);
         assert_eq!(mapping.mapped(0, at), Some(&expected[..at]));
+    }
+
+    #[test]
+    fn more_pages_are_prepared_at_a_time_when_nothing_is_synced_for_long() {
+        const BYTES: usize = 1_000_000;
+        let (mut appender, mapping) = Mapping::create(new_file(BYTES as u64), BYTES, 0).unwrap();
+        let mut steps = vec![];
+        let mut append = |bytes| {
+            for part in vec![3; bytes].chunks(1_000) {
+                let before = mapping.prepared.load(Ordering::Relaxed);
+                appender.append(part).unwrap();
+                let prepared = mapping.prepared.load(Ordering::Relaxed);
+                if prepared != before {
+                    steps.push(prepared);
+                }
+            }
+            std::mem::take(&mut steps)
+        };
+        let kib = |numbers: &[usize]| numbers.iter().map(|it| it << 10).collect::<Vec<_>>();
+        assert_eq!(append(600_000), kib(&[64, 128, 192, 256, 320, 512, 768]));
+        mapping.sync().unwrap();
+        // Those are in use, and few bytes were written since.
+        assert_eq!(append(300_000), kib(&[832, 896]));
+        assert_eq!(mapping.mapped(0, 900_000), Some(&vec![3; 900_000][..]));
+    }
+
+    #[test]
+    fn pages_are_prepared_while_another_thread_writes() {
+        const BYTES: usize = 4 << 20;
+        let file = new_file(BYTES as u64);
+        let other = file.try_clone().unwrap();
+        let (mut appender, mapping) = Mapping::create(file, BYTES, 0).unwrap();
+        let expected: Vec<u8> = (0..BYTES - 5_000).map(|at| 1 + (at % 250) as u8).collect();
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for ahead in [1, PREPARED_BYTES, PREPARED_IN_A_ROW_BYTES] {
+                let (mapping, is_done) = (&mapping, &is_done);
+                scope.spawn(move || {
+                    while !is_done.load(Ordering::Relaxed) {
+                        mapping.prepare(ahead);
+                    }
+                });
+            }
+            for part in expected.chunks(1_001) {
+                appender.append(part).unwrap();
+            }
+            assert!(mapping.prepared.load(Ordering::Relaxed) >= expected.len());
+            drop(appender);
+            mapping.truncate(expected.len() as u64).unwrap();
+            is_done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(mapping.len().unwrap(), expected.len() as u64);
+        let mut file = vec![0; expected.len()];
+        other.read_exact_at(&mut file, 0).unwrap();
+        assert!(file == expected && mapping.mapped(0, file.len()) == Some(&expected[..]));
     }
 
     #[test]

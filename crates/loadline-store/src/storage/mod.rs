@@ -57,6 +57,11 @@ pub(crate) struct NewFile {
 pub(crate) trait Appender: Debug + Send {
     /// Writes `bytes` behind what was written last. When it fails, the next call writes to the same place.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Whether [`Stored::prepare`] with `ahead` has work to do.
+    fn wants_pages(&self, _ahead: usize) -> bool {
+        false
+    }
 }
 
 /// A file that can be read while it is written.
@@ -73,6 +78,10 @@ pub(crate) trait Stored: Debug + Send + Sync {
 
     /// Announces how the file is read from now on, which changes only the time that it takes.
     fn announce(&self, _: Access) {}
+
+    /// Prepares the file for `ahead` more bytes, if they are to be written to memory: writing them takes less time then. Does
+    /// not keep the appender from writing.
+    fn prepare(&self, _ahead: usize) {}
 
     /// Returns when everything that was written before the call has reached the disk.
     fn sync(&self) -> io::Result<()>;

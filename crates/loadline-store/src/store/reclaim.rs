@@ -270,7 +270,10 @@ impl Reclaim {
         self.assess(log, databases, load);
         while self.is_active() && !stops() {
             match self.step(databases, disk, SHARED_STEPS)? {
-                Step::Shard => self.write_back(log, databases)?,
+                Step::Shard => {
+                    log.prepare();
+                    self.write_back(log, databases)?;
+                }
                 Step::Done => {
                     self.assess(log, databases, load);
                     if self.progress().reclaimed >= newest {
