@@ -149,7 +149,7 @@ impl<'b> Rest<'b> {
         Some(*taken)
     }
 
-    /// What [`put_pair`] has written: the number, the key, and what belongs to it.
+    /// What [`put_pair`](super::put_pair) has written: the number, the key, and what belongs to it.
     fn pair<const N: usize>(&mut self) -> Option<([u8; N], &'b [u8], &'b [u8])> {
         let key_bytes = self.key_length()?;
         let value_bytes = self.length()?;
