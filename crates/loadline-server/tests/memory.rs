@@ -77,7 +77,9 @@ fn memory_of_removed_keys_goes_back_to_the_system() {
             stream.write_all(format!("{end}\r\n").as_bytes()).unwrap();
             stream.read_exact(&mut [0; b"+OK\r\n".len()]).unwrap();
         }
-        let most = empty + 8;
+        // The tables of 4,096 parts stay after keys have expired, and the allocator keeps some of what this thread has sent:
+        // 3 to 9 MiB. Without a return to the system, it would be all of it.
+        let most = empty + full.saturating_sub(empty) / 3;
         let after = settled(most);
         println!("{end}: {empty} MiB without keys, {full} MiB with {KEYS}, {after} MiB afterwards");
         assert!(
