@@ -9,6 +9,7 @@ mod lint;
 mod medians;
 mod peers;
 mod picture;
+mod programs;
 mod settings;
 mod storeys;
 mod test;

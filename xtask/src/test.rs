@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
 use crate::lint::run_cargo;
-use crate::{drivers, features, instructions, is_on_path, peers, run, say, settings, target_dir};
+use crate::{
+    drivers, features, instructions, is_on_path, peers, programs, run, say, settings, target_dir,
+};
 
 /// A program that tests run, and the Debian package it comes in.
 type Needed = (&'static str, &'static str);
@@ -31,6 +33,9 @@ const AXE: &str = "axe-core@4.11.0";
 pub(crate) const TRIES: u32 = 3;
 /// Between two tries.
 pub(crate) const PAUSE: Duration = Duration::from_secs(5);
+
+/// A part of the tests and its name.
+type Step<'a> = (&'static str, &'a dyn Fn() -> anyhow::Result<()>);
 
 /// What to run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -81,16 +86,40 @@ pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
         refuse_missing_axe(is_ci)?;
     }
     let features = features::flag(asked.rocksdb)?;
-    let words = ["test", "--workspace", &features];
     let long = [(settings::LONG, "1")];
     let environment = if asked.long { &long[..] } else { &[] };
-    run_cargo(&[&words, asked.arguments].concat(), environment)?;
-    if asked.arguments.is_empty() {
-        run_cargo(&peers::null_server("test"), &[])?;
-        drivers::test_quick(asked.install, asked.install || is_ci)?;
-        instructions::check(false)?;
+    if !asked.arguments.is_empty() {
+        let words = ["test", "--workspace", &features];
+        return run_cargo(&[&words, asked.arguments].concat(), environment);
     }
-    Ok(())
+    // Each step runs, also after one that failed: a run takes too long to show one failure only.
+    let steps: [Step<'_>; 4] = [
+        ("the workspace", &|| {
+            programs::run_all(&features, environment)
+        }),
+        ("the null server", &|| {
+            run_cargo(&peers::null_server("test"), &[])
+        }),
+        ("the drivers", &|| {
+            drivers::test_quick(asked.install, asked.install || is_ci)
+        }),
+        ("instructions", &|| instructions::check(false)),
+    ];
+    let mut failed = Vec::new();
+    for (name, step) in steps {
+        let begun = Instant::now();
+        let done = step();
+        say(&format!(
+            "test: {name}: {} in {:.1} s",
+            if done.is_ok() { "ok" } else { "FAILED" },
+            begun.elapsed().as_secs_f64()
+        ));
+        failed.extend(done.err().map(|error| format!("{name}: {error:#}")));
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    bail!("{}", failed.join("; "))
 }
 
 /// The directory that tests read axe-core from.
