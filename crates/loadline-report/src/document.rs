@@ -48,6 +48,8 @@ pub(crate) struct Section {
     pub(crate) blocks: Vec<Block>,
     /// Whether a printer that can may show the heading only at first.
     pub(crate) folded: bool,
+    /// Entries of its lists that a brief text report shows; `None` for all.
+    pub(crate) brief: Option<usize>,
 }
 
 /// A piece of a section.
@@ -356,6 +358,7 @@ impl Section {
             heading: heading.to_owned(),
             blocks,
             folded: false,
+            brief: None,
         })
     }
 }

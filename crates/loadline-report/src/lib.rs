@@ -21,7 +21,8 @@
 //!     throughput_ops_per_s: 118_200.0,
 //!     ..Case::default()
 //! });
-//! let report = text(&record, &TextOptions { width: 80, color: false, unicode: false });
+//! let options = TextOptions { width: 80, color: false, unicode: false, verbose: false };
+//! let report = text(&record, &options);
 //! assert!(report.starts_with("embedded: 118.2k GETs per second"));
 //! ```
 

@@ -19,6 +19,7 @@ pub(crate) struct Printer {
     pub(crate) width: usize,
     pub(crate) color: bool,
     pub(crate) unicode: bool,
+    pub(crate) verbose: bool,
     /// Whether neither progress nor a table is wanted.
     pub(crate) quiet: bool,
     /// Whether standard error can show a line that changes.
@@ -79,6 +80,7 @@ impl Printer {
             width: self.width,
             color: self.color,
             unicode: self.unicode,
+            verbose: self.verbose,
         }
     }
 
@@ -92,6 +94,8 @@ impl Printer {
                 ColorArg::Auto => able && !around.no_color,
             },
             unicode: able && around.utf8,
+            // What a pipe keeps is read later and cannot be asked for more.
+            verbose: args.verbose || !around.stdout_is_terminal,
             quiet: args.quiet,
             live: around.stderr_is_terminal && !around.dumb && !args.quiet,
         }
@@ -113,6 +117,7 @@ mod tests {
         Printer::decide(
             &DisplayArgs {
                 quiet: false,
+                verbose: false,
                 color,
             },
             around,

@@ -164,6 +164,27 @@ impl Rule {
             Self::Other(_) => Class::Unknown,
         }
     }
+
+    /// Whether the rule is about the setup, known before anything is measured, and not about the measurement itself.
+    #[must_use]
+    pub fn is_setup(&self) -> bool {
+        matches!(
+            self,
+            Self::HugePages
+                | Self::Governor
+                | Self::SlowClock
+                | Self::Autogroup
+                | Self::TooFewCpus
+                | Self::SyncOnEveryWrite
+                | Self::MemoryLimit
+                | Self::OutputLimit
+                | Self::Distance
+                | Self::ClusterVersions
+                | Self::ClusterSettings
+                | Self::ClusterSlots
+                | Self::NotExamined
+        )
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod sweep;
 mod tiers;
 
 use loadline_measure::Record;
+use loadline_measure::doctor::{Finding, Rule, Severity};
 
 use crate::{TextOptions, text};
 
@@ -23,6 +24,7 @@ const PIPE: TextOptions = TextOptions {
     width: 80,
     color: false,
     unicode: false,
+    verbose: true,
 };
 /// Eighty columns of a terminal that shows pictures, colours left out.
 const TERMINAL: TextOptions = TextOptions {
@@ -153,4 +155,42 @@ fn a_narrow_terminal_keeps_the_ratio_below_its_row() {
         narrow.contains("\n  0.82x [0.80, 0.89], detects 7.2 %,"),
         "{narrow}"
     );
+}
+
+/// A brief report names three findings, those about the measurement before those about the setup of the machine, and
+/// where the others are.
+#[test]
+fn brief_text_has_three_findings() {
+    let mut record = fixture::one_target();
+    let finding = |rule, severity| Finding {
+        rule,
+        severity,
+        scope: String::new(),
+        evidence: "seen".to_owned(),
+        what_to_do: String::new(),
+    };
+    record.doctor = vec![
+        finding(Rule::HugePages, Severity::Warning),
+        finding(Rule::OutputLimit, Severity::Info),
+        finding(Rule::Contention, Severity::Warning),
+        finding(Rule::GeneratorBound, Severity::Warning),
+        finding(Rule::ErrorReplies, Severity::Critical),
+    ];
+    let found = |verbose| {
+        let text = text(&record, &TextOptions { verbose, ..PIPE });
+        let lines = text
+            .lines()
+            .filter(|line| line.contains(" LL0") || line.contains("--verbose"));
+        lines.map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found(false),
+        [
+            "critical LL007: seen",
+            "warning LL005: seen",
+            "warning LL003: seen",
+            "2 other findings: --verbose",
+        ]
+    );
+    assert_eq!(found(true).len(), 5);
 }

@@ -10,6 +10,7 @@ use loadline_measure::doctor::Finding;
 use loadline_measure::gate::{Baseline, Judgement};
 use loadline_measure::proof::Proof;
 use loadline_measure::record::Record;
+use loadline_measure::words;
 
 use crate::Asked;
 use crate::clean::plain;
@@ -26,6 +27,8 @@ pub struct TextOptions {
     pub color: bool,
     /// Whether block characters are shown; without them most plots are left out.
     pub unicode: bool,
+    /// Whether all findings of the doctor are shown, not just the first three.
+    pub verbose: bool,
 }
 
 /// For pages that are printed the same everywhere.
@@ -33,6 +36,7 @@ const PLAIN: TextOptions = TextOptions {
     width: 80,
     color: false,
     unicode: false,
+    verbose: true,
 };
 
 /// The record as text for a terminal or a pipe, with a line feed at the end.
@@ -108,7 +112,10 @@ fn print_section(page: &mut Page, section: &Section, options: &TextOptions) {
     for block in &section.blocks {
         match block {
             Block::Sentence(tone, text) => page.wrapped(style_of(*tone), "", "  ", &plain(text)),
-            Block::List(items) => items.iter().for_each(|item| print_item(page, item)),
+            Block::List(items) => {
+                let shown = section.brief.filter(|_| !options.verbose);
+                print_list(page, items, shown.unwrap_or(items.len()));
+            }
             Block::Facts(facts) => {
                 for (name, value) in facts {
                     page.wrapped(
@@ -136,6 +143,18 @@ fn print_spreads(page: &mut Page, spreads: &[&Spread]) {
     if !spreads.is_empty() {
         page.gap();
         spread::draw(page, spreads);
+    }
+}
+
+/// Prints the first `shown` entries, and how to see the others.
+fn print_list(page: &mut Page, items: &[Item], shown: usize) {
+    for item in items.iter().take(shown) {
+        print_item(page, item);
+    }
+    let others = items.len().saturating_sub(shown) as u64;
+    if others > 0 {
+        let others = words::plural(others, "other finding");
+        page.wrapped(Style::Dim, "  ", "    ", &format!("{others}: --verbose"));
     }
 }
 

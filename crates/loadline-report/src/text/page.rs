@@ -119,6 +119,7 @@ mod tests {
             width,
             color: false,
             unicode: false,
+            verbose: true,
         });
         page.wrapped(Style::Plain, "> ", "  ", paragraph);
         page.into_text()

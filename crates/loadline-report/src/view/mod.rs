@@ -27,6 +27,8 @@ pub(crate) use proof::proof;
 
 /// A rule that found something more often than this has the rest counted.
 const MOST_SEEN: usize = 4;
+/// Findings of the doctor in a brief text report.
+const BRIEF_FINDINGS: usize = 3;
 
 /// The document of a record.
 pub(crate) fn of_record(record: &Record) -> Document {
@@ -125,14 +127,15 @@ fn seen(finding: &Finding) -> String {
     }
 }
 
-/// The doctor's findings, the gravest first, each rule with its advice once.
+/// The doctor's findings, each rule with its advice once: the gravest first, and of the same severity those about the
+/// measurement before those about the setup.
 fn doctor(found: &[Finding]) -> Option<Section> {
     if found.is_empty() {
         let text = "Doctor: no findings.".to_owned();
         return Section::new("", vec![Block::Sentence(Tone::Plain, text)]);
     }
     let mut findings: Vec<&Finding> = found.iter().collect();
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.rule.is_setup()));
     let mut known: Vec<(&Finding, usize, Item)> = Vec::new();
     for finding in findings {
         let same = |(other, ..): &&mut (&Finding, usize, Item)| {
@@ -157,7 +160,11 @@ fn doctor(found: &[Finding]) -> Option<Section> {
         item
     });
     let heading = "Doctor: what makes these figures unreliable";
-    Section::new(heading, vec![Block::List(items.collect())])
+    let section = Section::new(heading, vec![Block::List(items.collect())])?;
+    Some(Section {
+        brief: Some(BRIEF_FINDINGS),
+        ..section
+    })
 }
 
 /// What the columns mean, as far as their names do not say it.

@@ -246,6 +246,9 @@ pub(crate) struct DisplayArgs {
     /// Print neither progress nor a report
     #[arg(long)]
     pub(crate) quiet: bool,
+    /// Print all findings of the doctor in a terminal, not just the first three
+    #[arg(long, hide_short_help = true, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
     /// Use of colors
     #[arg(long, hide_short_help = true, value_enum, value_name = "WHEN", default_value_t = ColorArg::Auto)]
     pub(crate) color: ColorArg,
