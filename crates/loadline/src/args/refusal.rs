@@ -8,6 +8,7 @@ use clap::{Command, CommandFactory, Error};
 
 use super::Cli;
 use crate::suggest::closest;
+use crate::target::Target;
 
 /// Commands that the documents speak of and that do not exist yet.
 const NOT_BUILT: [&str; 1] = ["failover"];
@@ -47,6 +48,11 @@ fn unknown_command(path: &str, command: &Command, error: &Error) -> String {
     let name = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
     if path == "loadline" && NOT_BUILT.contains(&name) {
         return format!("`loadline {name}` is not built yet.");
+    }
+    if path == "loadline" && (name.contains("://") || Target::parse(name).is_ok()) {
+        return format!(
+            "`{name}` is a target, not a command; to measure it, use `loadline run {name}`."
+        );
     }
     match closest(name, visible(command)) {
         Some(meant) => format!("unknown command `{name}`; did you mean `{meant}`?"),
@@ -164,6 +170,10 @@ mod tests {
             (
                 &["x", "capcity"],
                 "loadline: unknown command `capcity`; did you mean `capacity`?\nSee `loadline --help`.",
+            ),
+            (
+                &["x", "redis://localhost:6379"],
+                "loadline: `redis://localhost:6379` is a target, not a command; to measure it, use `loadline run redis://localhost:6379`.\nSee `loadline --help`.",
             ),
             (
                 &["x", "run", "--duration", "abc"],
