@@ -53,6 +53,7 @@ pub mod quantile;
 pub mod record;
 pub mod sizes;
 pub mod steady;
+pub mod sweep;
 pub mod tiers;
 mod vocabulary;
 pub mod words;

@@ -103,7 +103,13 @@ pub(super) fn hostile() -> Record {
 #[test]
 fn a_sweep_in_a_pipe() {
     insta::assert_snapshot!(text(&record(), &PIPE), @r#"
-    Nothing was found.
+    Fastest: batch or pipeline (their rounds overlap) with no added latency and with
+      10 ms added, 22.7 to 5.27k times as fast as sync.
+
+    Fastest mode of each setting
+    added  operation    fastest             ops/s    vs slowest  best size
+    none   get as json  batch or pipeline   1.09M   22.7 x sync  1k to 10k
+    10 ms  get as json  batch or pipeline  525.8k  5.27k x sync        10k
 
     get as json, no added latency
     values as json: 512 bytes each, decoded in 1.25 us
@@ -176,9 +182,16 @@ fn five_counts_fit_eighty_columns() {
 #[test]
 fn a_sweep_in_markdown() {
     insta::assert_snapshot!(markdown(&record()), @r#"
-    **Nothing was found.**
+    **Fastest: batch or pipeline (their rounds overlap) with no added latency and with 10 ms added, 22.7 to 5.27k times as fast as sync.**
 
     ## get
+
+    ### Fastest mode of each setting
+
+    | added | operation | fastest | ops/s | vs slowest | best size |
+    | --- | --- | --- | --: | --: | --: |
+    | none | get as json | batch or pipeline | 1.09M | 22.7 x sync | 1k to 10k |
+    | 10 ms | get as json | batch or pipeline | 525.8k | 5.27k x sync | 10k |
 
     ### get as json, no added latency
 
@@ -226,24 +239,31 @@ fn a_sweep_in_markdown() {
     "#);
 }
 
-/// Each latency has its sentence in the verdict, and the other findings are below.
+/// The verdict is one sentence, at most three lines in eighty columns, whatever the noise. Sentences that earlier versions
+/// kept among the findings say the same and are left out.
 #[test]
-fn the_verdict_of_a_sweep_has_a_sentence_for_each_latency() {
+fn verdict_of_a_sweep_is_one_sentence_of_three_lines() {
     let mut record = record();
-    record.findings = [
-        "Fastest: a.",
-        "Fastest at 10 ms: b.",
-        "script was left out.",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    let text = text(&record, &PIPE);
-    assert!(
-        text.starts_with("Fastest: a. Fastest at 10 ms: b.\n"),
-        "{text}"
-    );
-    let (_, findings) = text.split_once("Findings\n").unwrap();
-    assert!(findings.starts_with("  script was left out.\n"), "{text}");
+    record.findings = ["Fastest with no latency added: a.", "script was left out."]
+        .map(str::to_owned)
+        .to_vec();
+    let verdict = |record: &Record| {
+        let text = text(record, &PIPE);
+        assert!(!text.contains("latency added: a."), "{text}");
+        text.split("\n\n").next().unwrap().to_owned()
+    };
+    let first = verdict(&record);
+    assert!(first.starts_with("Fastest: batch or pipeline"), "{first}");
+    assert!(first.lines().count() <= 3, "{first}");
+    // Four settings, each with another order of modes.
+    let names = ["transaction", "pipeline", "batch", "script", "async"];
+    for (place, case) in record.cases.iter_mut().enumerate() {
+        case.scenario.workload = ["get", "set", "get as a hash", "sadd"][place % 4].into();
+        case.scenario.mode = names[(place / 4) % 5].into();
+        case.throughput_ops_per_s *= 1.0 + (place * 7 % 11) as f64;
+    }
+    let second = verdict(&record);
+    assert!(second.lines().count() <= 3, "{second}");
 }
 
 /// Sizes that noise orders by chance: no size is recommended, and none is marked.
@@ -306,7 +326,8 @@ fn what_a_file_may_say_breaks_no_form() {
     assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     for line in lines.lines().filter(|line| line.starts_with("| ")) {
         let cells = line.replace("\\|", "").matches('|').count();
-        assert_eq!(cells, 9, "{line}");
+        // The answer has six columns, and each setting has eight.
+        assert!(cells == 7 || cells == 9, "{line}");
     }
 }
 

@@ -8,6 +8,7 @@ mod cases;
 mod clients;
 mod compared;
 mod engines;
+mod fastest;
 mod flames;
 mod machine;
 mod proof;
@@ -37,7 +38,7 @@ pub(crate) fn of_record(record: &Record) -> Document {
         Some(judgement) => compared::sections(judgement),
         None => vec![compared::limits(&record.limits)],
     };
-    // The first finding of a search is its verdict, and so are those of a sweep.
+    // The first finding of a search is its verdict.
     let mut known = 0;
     if let Some(answer) = &record.capacity {
         known = 1;
@@ -46,7 +47,8 @@ pub(crate) fn of_record(record: &Record) -> Document {
         known = clients::known(clients);
         sections.extend(clients::sections(record, clients));
     } else if sweep::is_sweep(record) {
-        known = sweep::latencies(record);
+        known = fastest::known(record);
+        sections.push(fastest::section(record));
         sections.extend(sweep::sections(record));
     } else if let Some(engines) = &record.engines {
         sections.extend(engines::sections(record, engines));

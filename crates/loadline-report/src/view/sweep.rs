@@ -1,7 +1,5 @@
 //! A sweep over ways of calling: total times by mode and count, and throughput by size.
 
-use std::collections::BTreeSet;
-
 use loadline_measure::Metric;
 use loadline_measure::record::{Case, LeftOut, Link, Record};
 use loadline_measure::sizes::{self, Answer};
@@ -24,12 +22,6 @@ pub(super) fn is_sweep(record: &Record) -> bool {
         .cases
         .iter()
         .any(|case| case.scenario.ops_asked.is_some())
-}
-
-/// The added latencies of the sweep. Its first findings are its verdict: a sentence for each of them.
-pub(super) fn latencies(record: &Record) -> usize {
-    let latencies = record.cases.iter().map(|case| case.scenario.latency_ns);
-    latencies.collect::<BTreeSet<u64>>().len()
 }
 
 /// A section for every operation under every latency.

@@ -5,7 +5,7 @@ use loadline_measure::gate::{Basis, Judgement, Outcome, Row, RowVerdict, outcome
 use loadline_measure::record::{Case, Comparison, Pacing, Record, Severity, Verdict as Told};
 use loadline_measure::words;
 
-use super::{compared, sweep};
+use super::{compared, fastest, sweep};
 use crate::document::{CheckResult, Tone, Verdict};
 
 /// A change that a baseline is expected to detect.
@@ -88,21 +88,13 @@ fn found(record: &Record) -> String {
         if !sentence.is_empty() {
             return sentence.trim_end_matches('.').to_owned();
         }
-    } else if record.capacity.is_some() || sweep::is_sweep(record) {
-        let sentences = match record.capacity {
-            Some(_) => 1,
-            None => sweep::latencies(record),
-        };
-        let found: Vec<&str> = record
-            .findings
-            .iter()
-            .take(sentences)
-            .map(String::as_str)
-            .collect();
-        if found.is_empty() {
-            return "Nothing was found".to_owned();
-        }
-        return found.join(" ").trim_end_matches('.').to_owned();
+    } else if record.capacity.is_some() {
+        let found = record.findings.first();
+        let found = found.map_or("Nothing was found", String::as_str);
+        return found.trim_end_matches('.').to_owned();
+    } else if sweep::is_sweep(record) {
+        let found = fastest::sentence(record);
+        return found.unwrap_or_else(|| "Nothing was found".to_owned());
     }
     if let Some(tiers) = &record.tiers {
         return tiers.verdict.trim_end_matches('.').to_owned();

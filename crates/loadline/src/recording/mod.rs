@@ -28,7 +28,7 @@ use crate::target::{Choice, Target};
 use crate::targets::Opened;
 use crate::units::nanoseconds;
 
-pub(crate) use conclusions::{conclude, conclude_modes};
+pub(crate) use conclusions::conclude;
 pub(crate) use tiers::{CacheRan, LoadRan, NO_TIER, Parts, TierFacts, conclude_tiers, null_name};
 
 /// What performed the operations of a case.

@@ -35,11 +35,7 @@ pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
         "modes",
         &args.results,
         &plan.describe(),
-        |shell| {
-            let mut recorded = measure(&plan, shell)?;
-            recording::conclude_modes(&mut recorded.record);
-            Ok(recorded.refuse_errors())
-        },
+        |shell| Ok(measure(&plan, shell)?.refuse_errors()),
         |_, _, _| {},
     )
 }
