@@ -90,6 +90,11 @@ impl Progress {
         }
     }
 
+    /// Notes that `steps` steps are done.
+    pub(crate) fn advance(&self, steps: u64) {
+        (0..steps).for_each(|_| self.step());
+    }
+
     /// Sets the total number of finished steps, for steps that are not counted one by one.
     pub(crate) fn reach(&self, steps: u64) {
         while self.done.load(Ordering::Relaxed) < steps.min(self.steps) {

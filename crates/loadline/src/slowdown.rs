@@ -26,19 +26,10 @@ pub(crate) enum InjectedSlowdown {
 
 impl InjectedSlowdown {
     /// The slowdowns that are injected by default.
-    pub(crate) const DEFAULT: [Self; 7] = [
-        Self::Nothing,
-        Self::Burn(0.05),
-        Self::Burn(0.10),
-        Self::Burn(0.20),
-        Self::Delay(0.05),
-        Self::Delay(0.10),
-        Self::Delay(0.20),
-    ];
+    pub(crate) const DEFAULT: [Self; 3] = [Self::Nothing, Self::Burn(0.05), Self::Burn(0.10)];
 
     /// What is injected with valgrind where nothing else is asked for.
-    pub(crate) const DEFAULT_WORK: [Self; 3] =
-        [Self::Work(0.0), Self::Work(0.01), Self::Work(0.02)];
+    pub(crate) const DEFAULT_WORK: [Self; 2] = [Self::Work(0.0), Self::Work(0.01)];
 
     /// Its form in a proof, without comparisons.
     pub(crate) fn kind(self) -> Kind {

@@ -214,6 +214,16 @@ pub(crate) fn duration_text(duration: Duration) -> String {
     }
 }
 
+/// A duration in whole seconds, or minutes from 90 s on, rounded up.
+pub(crate) fn rough_duration_text(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    if seconds < 90.0 {
+        format!("{:.0} s", seconds.ceil())
+    } else {
+        format!("{:.0} min", (seconds / 60.0).ceil())
+    }
+}
+
 /// An added latency in a sentence: `10 ms`, or `no latency`.
 pub(crate) fn latency_words(latency: Duration) -> String {
     match u64::try_from(latency.as_nanos()) {

@@ -15,6 +15,7 @@ Examples:
   loadline engines map store redis --durability memory --keys 1M
   loadline engines store redis --op get,put --value-size 100B,1KiB --json engines.json
   loadline engines store fjall --op sustained --durability process --keys 1M
+  loadline engines --thorough
   loadline engines --workload writeup
 
 Engines: map (a plain hash table), store (our own), heed (LMDB), redb, fjall, redis (redis-server
@@ -37,9 +38,12 @@ pub(crate) struct EnginesArgs {
     /// Set of operations with its own sizes and limits
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) workload: Option<EngineWorkloadArg>,
-    /// Operations [default: all but sustained]
+    /// Operations [default: put, get, batch-put, batch-get and mixed; with --thorough all but sustained]
     #[arg(long, value_enum, value_name = "OP", value_delimiter = ',')]
     pub(crate) op: Vec<EngineOpArg>,
+    /// Measure all operations, and memory, disk and recovery in every class of durability; takes three times as long
+    #[arg(long)]
+    pub(crate) thorough: bool,
     /// Classes of durability [default: memory,process,always]
     #[arg(long, value_name = "CLASS", value_delimiter = ',')]
     pub(crate) durability: Vec<String>,

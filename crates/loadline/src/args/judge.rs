@@ -277,10 +277,10 @@ pub(crate) enum PolicyArg {
 /// Can a verdict be trusted on this machine?
 #[derive(Debug, Args)]
 pub(crate) struct ProveArgs {
-    /// Comparisons of each kind [default: 5]
+    /// Comparisons of each kind [default: 3]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) runs: Option<u32>,
-    /// Injected slowdowns, separated by commas [default: none, cpu and delay with 5, 10 and 20, work with 0, 1 and 2]
+    /// Injected slowdowns, separated by commas [default: none, cpu+5, cpu+10, work+0 and work+1]
     ///
     /// `none`, or a kind with a percentage: cpu+10 (CPU time in the server, as a share of the median), tail+10 (the
     /// same, as a share of the corrected p99), delay+10 (in the path) or work+1 (instructions in the server, counted

@@ -73,7 +73,7 @@ pub(crate) struct ModesArgs {
     /// Rounds of each cell [default: 3]; sizes are compared in at least 10
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) rounds: Option<u32>,
-    /// Time limit of a cell; longer ones are extrapolated [default: 1s]
+    /// Time limit of a cell; longer ones are extrapolated [default: 300ms]
     #[arg(long, value_name = "T", value_parser = units::duration)]
     pub(crate) budget: Option<Duration>,
     /// Number of keys, loaded before the sweep [default: 10k]

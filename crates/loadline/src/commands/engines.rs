@@ -20,6 +20,8 @@ use crate::targets::engines::{self, Data};
 
 /// Bytes of a key after its fixed prefix: the run id and the number.
 const RUN_ID_AND_DIGITS: u64 = 16;
+/// Memory, disk and recovery of an engine take about as long as this many blocks.
+const FOOTPRINT_STEPS: u64 = 40;
 
 pub(super) fn run(args: &EnginesArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_engines(args, &surroundings())?;
@@ -41,7 +43,14 @@ fn measure(plan: &EnginesPlan, shell: &Shell) -> Result<Recorded, Failure> {
         &plan.stages,
         plan.to_json(),
         shell,
-        |session, progress| take_footprints(session, progress, &mut footprints),
+        |stage| match plan.takes_footprints(stage) {
+            true => stage.targets.len() as u64 * FOOTPRINT_STEPS,
+            false => 0,
+        },
+        |session, progress| match plan.takes_footprints(session.plan) {
+            true => take_footprints(session, progress, &mut footprints),
+            false => Ok(()),
+        },
     )?;
     let record = &mut recorded.record;
     record.findings.extend(plan.left_out.iter().cloned());
@@ -142,6 +151,7 @@ fn take_footprints(
             // The times of this engine were measured, and the other engines can still be measured.
             Err(failure) => session.record.findings.push(failure.to_string()),
         }
+        progress.advance(FOOTPRINT_STEPS);
     }
     Ok(())
 }

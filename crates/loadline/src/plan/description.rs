@@ -5,6 +5,8 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value};
 
+use super::Estimate;
+
 /// The first line of `--dry-run`.
 const HEADING: &str = "Plan (dry run: no connection is made, no file is written)";
 
@@ -13,6 +15,8 @@ const HEADING: &str = "Plan (dry run: no connection is made, no file is written)
 pub(crate) struct Description {
     entries: Map<String, Value>,
     sections: Vec<(String, Vec<String>)>,
+    /// The time that the plan takes, if it is known.
+    estimate: Option<Estimate>,
 }
 
 impl Description {
@@ -45,6 +49,16 @@ impl Description {
         Value::Object(part.entries)
     }
 
+    /// Sets the time that the plan takes.
+    pub(crate) fn takes(&mut self, estimate: Option<Estimate>) {
+        self.estimate = estimate;
+    }
+
+    /// The time that the plan takes, if it is known.
+    pub(crate) fn estimate(&self) -> Option<Estimate> {
+        self.estimate
+    }
+
     /// The form in the record.
     pub(crate) fn into_json(self) -> Value {
         Value::Object(self.entries)
@@ -58,6 +72,9 @@ impl Description {
             for line in lines {
                 let _ = writeln!(out, "  {line}");
             }
+        }
+        if let Some(estimate) = self.estimate {
+            let _ = writeln!(out, "\nThis {}.", estimate.sentence());
         }
         out
     }

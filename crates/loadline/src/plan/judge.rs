@@ -25,6 +25,8 @@ const WARMUP: Duration = Duration::from_millis(100);
 const GENERATIONS: u32 = 3;
 /// The minimum number of rounds over all generations; the bounds are the 6th of 24 from either end.
 const ROUNDS_OF_GENERATIONS: u32 = 24;
+/// The most rounds over all cases, so that a comparison takes about a minute at most.
+const MOST_ROUNDS_OF_ALL: u32 = 80;
 /// Rounds of each run of a baseline.
 const ROUNDS_OF_A_RUN: u32 = 12;
 
@@ -125,7 +127,11 @@ impl Plan {
             generations: generations.min(self.rounds),
             end: match asked.rounds {
                 Some(_) => RoundsEnd::Planned,
-                None => RoundsEnd::Extended((MAX_ROUNDS as u32).saturating_sub(self.rounds)),
+                None => {
+                    let cases = u32::try_from(self.cases.len()).unwrap_or(u32::MAX).max(1);
+                    let most = (MAX_ROUNDS as u32).min(MOST_ROUNDS_OF_ALL / cases);
+                    RoundsEnd::Extended(most.saturating_sub(self.rounds))
+                }
             },
             parts: RoundParts::Tails,
             blocks: if asked.length {
@@ -253,7 +259,9 @@ mod tests {
     fn servers_that_run_already_are_left_alone() {
         let plan = plan(&["redis://one", "redis://other"]);
         assert_eq!((plan.schedule.generations, plan.rounds), (1, 10));
-        assert_eq!(plan.most_rounds(), 40);
+        assert_eq!(plan.most_rounds(), 20, "four cases share 80 rounds");
+        let one = self::plan(&["redis://one", "redis://other", "--workload", "get"]);
+        assert_eq!(one.most_rounds(), 40);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod clients;
 mod description;
 mod doctor;
 mod engines;
+mod estimate;
 mod judge;
 mod lengths;
 mod limits;
@@ -55,6 +56,7 @@ pub(crate) use clients::{
 pub(crate) use description::Description;
 pub(crate) use doctor::{DoctorPlan, resolve as resolve_doctor};
 pub(crate) use engines::{EnginesPlan, resolve as resolve_engines};
+pub(crate) use estimate::Estimate;
 pub(crate) use judge::{resolve_compare, resolve_proof, resolve_run, workload_hash};
 pub(crate) use lengths::Length;
 pub(crate) use limits::limits;

@@ -33,6 +33,7 @@ impl Plan {
         let cases = Value::Array(cases.collect());
         out.entry("cases", cases);
         self.describe_rounds(&mut out);
+        out.takes(self.estimate());
         out
     }
 
@@ -111,7 +112,6 @@ impl Plan {
             self.allow_non_empty
                 .then_some("servers that hold keys are measured as well"),
         );
-        out.line_of(self.duration_line(is_early));
     }
 
     /// The parts of the schedule that differ between commands.
@@ -140,19 +140,6 @@ impl Plan {
         lines
             .into_iter()
             .filter_map(|(holds, text)| holds.then_some(text))
-    }
-
-    /// How long it takes, if the cases are measured for a time.
-    fn duration_line(&self, is_early: bool) -> Option<String> {
-        let Length::Time(time) = self.cases.first()?.length else {
-            return None;
-        };
-        let about = if is_early { "at most about" } else { "about" };
-        let measured = self.targets.len() * self.cases.len();
-        let seconds = ((time + self.warmup).as_secs_f64() * measured as f64).ceil();
-        Some(format!(
-            "{about} {seconds} s, and the time to load the keys"
-        ))
     }
 
     /// The number of the protocol's version.

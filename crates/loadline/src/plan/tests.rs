@@ -474,7 +474,8 @@ fn a_plan_shows_itself_without_passwords() {
       a warm-up of 500ms for each case and target
       in each round, an echo over loopback as the reference
       RESP2, seed 7
-      about 11 s, and the time to load the keys
+
+    This takes about 12 s.
     ");
     let json = plan.to_json();
     assert_eq!(json["targets"][0], "redis://ann:***@db:6379/1");

@@ -56,7 +56,7 @@ impl Shell {
         })
     }
 
-    /// Starts, unless only the plan is asked for, which is then printed.
+    /// Starts, and prints how long the plan takes; unless only the plan is asked for, which is then printed.
     ///
     /// # Errors
     /// Those of [`Self::start`], and if standard output cannot be written.
@@ -69,7 +69,11 @@ impl Shell {
             files::print(&plan.to_text())?;
             return Ok(None);
         }
-        Self::start(display).map(Some)
+        let shell = Self::start(display)?;
+        if let Some(estimate) = plan.estimate().filter(|_| !shell.printer.quiet) {
+            files::write_error(&format!("loadline: {}", estimate.sentence()));
+        }
+        Ok(Some(shell))
     }
 
     /// The same without progress and tables, for a run that is part of another one.

@@ -30,7 +30,8 @@ pub(crate) fn measure(plan: &Plan, shell: &Shell) -> Result<Recorded, Failure> {
 }
 
 /// Measures the cases of each of `stages` on its own targets, in sequence, in a run described by `plan` and
-/// `described`. Calls `then` after each stage, when its targets are closed.
+/// `described`. Calls `then` after each stage, when its targets are closed, which takes as many steps of the progress as
+/// `steps_then` states.
 ///
 /// # Errors
 /// Those of [`record`].
@@ -39,10 +40,12 @@ pub(crate) fn measure_stages<'s>(
     stages: &'s [Plan],
     described: serde_json::Value,
     shell: &'s Shell,
+    steps_then: impl Fn(&Plan) -> u64,
     mut then: impl FnMut(&mut Session<'s>, &Progress) -> Result<(), Failure>,
 ) -> Result<Recorded, Failure> {
     record(shell, plan, described, |session| {
-        let progress = session.progress(stages.iter().map(blocks).sum());
+        let steps = |stage| blocks(stage) + steps_then(stage);
+        let progress = session.progress(stages.iter().map(steps).sum());
         for stage in stages {
             if shell.interrupted() {
                 break;

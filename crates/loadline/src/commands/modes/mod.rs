@@ -50,7 +50,9 @@ fn measure(plan: &ModesPlan, shell: &Shell) -> Result<Recorded, Failure> {
         session.with_targets(|session, opened| {
             let cells = plan.latencies.len() * plan.base.cases.len() * (plan.counts.len() + 2);
             let progress = session.progress(cells as u64);
-            progress.note(&plan.estimate());
+            if let Some(extrapolation) = plan.extrapolation() {
+                progress.note(&extrapolation);
+            }
             let needs = |case: &Case| {
                 plan.modes
                     .iter()

@@ -18,12 +18,14 @@ use crate::commands::judging;
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
 use crate::fingerprint;
-use crate::plan::{self, Plan, Usual};
+use crate::plan::{self, Estimate, Plan, Usual};
 use crate::session::{self, Ending, Results, Shell, finish};
 use crate::slowdown::InjectedSlowdown;
 use crate::targets::callgrind::Callgrind;
 
-const DEFAULT_RUNS: u32 = 5;
+const DEFAULT_RUNS: u32 = 3;
+/// Counting instructions of one comparison.
+const COUNTING: Duration = Duration::from_secs(5);
 const MOST_RUNS: u32 = 1_000;
 /// Number of suites drawn from the noise.
 const SUITES: u64 = 1_000;
@@ -45,6 +47,7 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     let mut description = plan.describe();
     description.section("Comparisons");
     description.line(format!("{runs} of each kind: {}", kinds.join(", ")));
+    description.takes(estimate(&plan, &injected, runs));
     let Some(shell) = Shell::start_unless_dry(&args.plan, &args.display, &description)? else {
         return Ok(ExitCode::SUCCESS);
     };
@@ -94,6 +97,23 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
         },
     };
     Ok(finish(&results, &shell.printer))
+}
+
+/// The expected duration of `runs` comparisons of each kind.
+fn estimate(plan: &Plan, injected: &[InjectedSlowdown], runs: u32) -> Option<Estimate> {
+    let one = |injected: &InjectedSlowdown| {
+        if !injected.is_timed() {
+            return Some(Estimate::about(COUNTING));
+        }
+        // The length does not depend on the time of an operation.
+        plan::slowed(plan, *injected, Usual::default()).estimate()
+    };
+    let kinds = injected
+        .iter()
+        .map(one)
+        .collect::<Option<Vec<Estimate>>>()?;
+    let all = kinds.into_iter().reduce(Estimate::and)?;
+    Some(all.times(runs))
 }
 
 /// The slowdowns to inject, each kind once; by default all that can be measured here.

@@ -1,6 +1,7 @@
 //! The plan of `loadline engines`: operations on engines, by class of durability.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use loadline_load::keys::{KeyDist, KeyPicker};
@@ -14,7 +15,7 @@ mod writeup;
 
 use super::bounds::{check_memory, keys, value_size};
 use super::description::Description;
-use super::{Case, Length, MOST_ROUNDS, Plan, Surroundings, lengths};
+use super::{Case, Estimate, Length, MOST_ROUNDS, Plan, Surroundings, lengths};
 use crate::args::{EngineOpArg, EngineWorkloadArg, EnginesArgs, LengthArgs};
 use crate::exit::Failure;
 use crate::target::{CacheLimits, Choice, Durability, Engine, Kind, Target};
@@ -28,11 +29,25 @@ const SUSTAINED_VALUE_BYTES: u64 = 1_024;
 /// Sustained writes write this many times the data.
 const SUSTAINED_TIMES: u64 = 10;
 const DEFAULT_BATCH: u32 = 100;
+/// One of each kind: single, batch, and concurrent operations.
+const DEFAULT_OPS: [EngineOpArg; 5] = [
+    EngineOpArg::Put,
+    EngineOpArg::Get,
+    EngineOpArg::BatchPut,
+    EngineOpArg::BatchGet,
+    EngineOpArg::Mixed,
+];
 const DEFAULT_CLASSES: [Durability; 3] =
     [Durability::Memory, Durability::Process, Durability::Always];
 /// Calls of a batch are prepared in memory, so their number is limited.
 const MOST_BATCH: u32 = 10_000;
 const MOST_THREADS: u32 = 1_024;
+/// Writing a key when an engine is loaded, a mean over engines.
+const LOADING_PER_KEY: Duration = Duration::from_micros(5);
+/// Memory, disk and recovery of an engine, without writing its keys.
+const FOOTPRINT: Duration = Duration::from_millis(2_000);
+/// Times that a footprint writes all keys.
+const FOOTPRINT_LOADS: u32 = 2;
 
 /// A comparison of engines, resolved.
 #[derive(Debug, Clone)]
@@ -47,6 +62,8 @@ pub(crate) struct EnginesPlan {
     pub(crate) cache: Option<CacheLimits>,
     /// Sentences about engines that lack a class.
     pub(crate) left_out: Vec<String>,
+    /// Whether memory, disk and recovery are measured in every class, and not only in the first one with files.
+    pub(crate) is_thorough: bool,
 }
 
 /// Resolves the arguments of `loadline engines`.
@@ -114,6 +131,7 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
         reference,
         cache,
         left_out,
+        is_thorough: args.thorough || !args.durability.is_empty(),
     })
 }
 
@@ -290,8 +308,10 @@ fn cases(
         .map_or(KeyDist::Uniform, |dist| dist.over(keys));
     KeyPicker::new(&key_dist, keys)
         .map_err(|error| Failure::usage(format!("--key-dist over {keys} keys: {error}.")))?;
+    let is_whole = args.thorough || cache.is_some();
     let wanted = |op: &&EngineOpArg| match &args.op[..] {
-        [] => **op != EngineOpArg::Sustained,
+        [] if is_whole => **op != EngineOpArg::Sustained,
+        [] => DEFAULT_OPS.contains(op),
         named => named.contains(op),
     };
     let ops = EngineOpArg::value_variants().iter().filter(wanted);
@@ -322,6 +342,15 @@ fn cases(
 }
 
 impl EnginesPlan {
+    /// Whether memory, disk and recovery of the engines of `stage` are measured: by default once for each engine, in the
+    /// first class that has files if it has any.
+    pub(crate) fn takes_footprints(&self, stage: &Plan) -> bool {
+        let class = |stage: &Plan| stage.cases.first().and_then(|case| case.durability);
+        let mut stages = self.stages.iter();
+        let durable = stages.find(|stage| class(stage) != Some(Durability::Memory));
+        self.is_thorough || class(stage) == durable.map_or(class(stage), class)
+    }
+
     /// The plan in the form of the record.
     pub(crate) fn to_json(&self) -> Value {
         self.describe().into_json()
@@ -373,7 +402,25 @@ impl EnginesPlan {
         for sentence in &self.left_out {
             out.line(sentence);
         }
+        out.takes(self.estimate());
         out
+    }
+
+    /// The expected duration: all blocks, and loading and footprints of every engine.
+    fn estimate(&self) -> Option<Estimate> {
+        let stages = self.stages.iter().map(|stage| {
+            let engines = stage.targets.len() as u32;
+            let keys = stage.cases.iter().map(|case| case.keys).max().unwrap_or(0);
+            let loading = LOADING_PER_KEY * u32::try_from(keys).unwrap_or(u32::MAX);
+            let footprint = match self.takes_footprints(stage) {
+                true => FOOTPRINT + loading * FOOTPRINT_LOADS,
+                false => Duration::ZERO,
+            };
+            let other = Estimate::about((loading + footprint) * engines);
+            Some(stage.estimate()?.and(other))
+        });
+        let all = stages.collect::<Option<Vec<Estimate>>>()?;
+        all.into_iter().reduce(Estimate::and)
     }
 
     /// The directory for the files of engines that do not name their own.

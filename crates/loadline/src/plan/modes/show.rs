@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{Mode, ModesPlan};
-use crate::plan::Placement;
 use crate::plan::description::Description;
+use crate::plan::estimate::COUNTING;
 use crate::plan::path::measuring_time;
+use crate::plan::{Estimate, Placement};
 use crate::units::{self, duration_text};
 
 impl ModesPlan {
@@ -49,22 +50,18 @@ impl ModesPlan {
         Some((mode, count, Duration::from_nanos(ns)))
     }
 
-    /// The estimated duration of the sweep, printed before it starts.
-    pub(crate) fn estimate(&self) -> String {
-        let most = format!("up to {:.0} s", self.longest().as_secs_f64().ceil());
-        match self.slowest() {
-            Some((mode, count, full)) if full > self.budget => {
-                let full = match full.as_secs_f64() {
-                    seconds if seconds >= 3_600.0 => format!("{:.1} h", seconds / 3_600.0),
-                    seconds => format!("{seconds:.0} s"),
-                };
-                format!(
-                    "{most}; in full, {} operations in the mode {mode} would take {full} alone, so they are extrapolated",
-                    units::count_text(count)
-                )
-            }
-            _ => most,
-        }
+    /// The slowest cell, if it is extrapolated.
+    pub(crate) fn extrapolation(&self) -> Option<String> {
+        let (mode, count, full) = self.slowest()?;
+        let full = match full.as_secs_f64() {
+            _ if full <= self.budget => return None,
+            seconds if seconds >= 3_600.0 => format!("{:.1} h", seconds / 3_600.0),
+            seconds => format!("{seconds:.0} s"),
+        };
+        Some(format!(
+            "in full, {} operations in the mode {mode} would take {full} alone, so they are extrapolated",
+            units::count_text(count)
+        ))
     }
 
     /// The plan in the form of the record.
@@ -91,7 +88,15 @@ impl ModesPlan {
             "protocol",
             &format!("RESP{}, seed {}", self.base.resp(), self.base.seed),
         );
-        row(&mut out, "total time", &self.estimate());
+        let counting = match self.base.schedule.instructions.is_asked() {
+            Some(_) => COUNTING,
+            None => Duration::ZERO,
+        };
+        out.takes(Some(Estimate {
+            most: self.longest() + counting,
+            is_limit: true,
+        }));
+        out.line_of(self.extrapolation());
         out
     }
 

@@ -1,0 +1,149 @@
+//! The time that a plan takes, printed before it starts.
+
+use std::time::Duration;
+
+use super::schedule::{BlockEnd, RoundsEnd};
+use super::{Case, Length, Plan};
+use crate::units::rough_duration_text;
+
+/// Opening a target, loading its keys and closing it.
+const OPENING: Duration = Duration::from_millis(400);
+/// A block of the reference.
+const REFERENCE: Duration = Duration::from_millis(40);
+/// A block of operations one at a time, for the tail.
+const TAIL: Duration = Duration::from_millis(200);
+/// Counting instructions, unless counts were requested: it begins no case after eight seconds.
+pub(in crate::plan) const COUNTING: Duration = Duration::from_secs(10);
+
+/// The expected duration of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Estimate {
+    pub(crate) most: Duration,
+    /// Whether it can end earlier, because blocks or rounds end as soon as they have enough.
+    pub(crate) is_limit: bool,
+}
+
+impl Estimate {
+    /// The estimate of a duration that is known.
+    pub(crate) fn about(time: Duration) -> Self {
+        Self {
+            most: time,
+            is_limit: false,
+        }
+    }
+
+    /// The estimate of `times` repetitions.
+    pub(crate) fn times(self, times: u32) -> Self {
+        Self {
+            most: self.most * times,
+            ..self
+        }
+    }
+
+    /// The estimate of two parts, one after the other.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            most: self.most + other.most,
+            is_limit: self.is_limit || other.is_limit,
+        }
+    }
+
+    /// Such as `takes about 35 s` or `takes up to 2 min`.
+    pub(crate) fn sentence(self) -> String {
+        let word = if self.is_limit { "up to" } else { "about" };
+        format!("takes {word} {}", rough_duration_text(self.most))
+    }
+}
+
+impl Plan {
+    /// The expected duration. `None` if the plan has a number of operations, whose time depends on the target.
+    pub(crate) fn estimate(&self) -> Option<Estimate> {
+        let blocks = self.cases.iter().map(|case| self.time_of(case));
+        let blocks: Duration = blocks.sum::<Option<Duration>>()?;
+        let schedule = &self.schedule;
+        let targets = self.targets.len() as u32;
+        let warmups = self.warmup * self.cases.len() as u32 * schedule.generations;
+        let opening = OPENING * schedule.generations;
+        let counting = if schedule.instructions.is_asked().is_some() {
+            COUNTING
+        } else {
+            Duration::ZERO
+        };
+        Some(Estimate {
+            most: blocks + (warmups + opening) * targets + counting,
+            is_limit: schedule.blocks == BlockEnd::Enough || schedule.end != RoundsEnd::Planned,
+        })
+    }
+
+    /// All rounds of a case.
+    fn time_of(&self, case: &Case) -> Option<Duration> {
+        let Length::Time(time) = case.length else {
+            return None;
+        };
+        let (rounds, schedule) = (self.rounds.max(1), &self.schedule);
+        let mut target = time / rounds;
+        if schedule.has_tails() && case.has_tail() {
+            target += TAIL;
+        }
+        let mut round = target * self.targets.len() as u32;
+        if schedule.has_reference() {
+            round += REFERENCE;
+        }
+        Some(round * self.most_rounds())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::plan::{Surroundings, resolve, resolve_compare};
+
+    fn run(words: &[&str]) -> Option<Estimate> {
+        let words = ["loadline", "run"].iter().chain(words);
+        let Command::Run(args) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("it is a run");
+        };
+        resolve(&args, &Surroundings::of_tests())
+            .unwrap()
+            .estimate()
+    }
+
+    /// Four cases on two targets, 3 s each with a warm-up of 500 ms: 28 s, and 0.8 s for opening.
+    #[test]
+    fn default_run_takes_half_a_minute() {
+        let estimate = run(&[]).unwrap();
+        assert!(estimate.most < Duration::from_secs(45), "{estimate:?}");
+        assert!(estimate.most > Duration::from_secs(25), "{estimate:?}");
+        assert!(run(&["--duration", "20s"]).unwrap().most > Duration::from_secs(160));
+        assert_eq!(run(&["--ops", "1000"]), None);
+    }
+
+    #[test]
+    fn default_comparison_takes_a_minute_at_most() {
+        let Command::Compare(args) =
+            Cli::try_parse_from(["loadline", "compare", "redis://a", "redis://b"])
+                .unwrap()
+                .command
+        else {
+            panic!("it is a comparison");
+        };
+        let plan = resolve_compare(*args, &Surroundings::of_tests()).unwrap();
+        let estimate = plan.estimate().unwrap();
+        assert!(estimate.is_limit);
+        assert!(estimate.most <= Duration::from_secs(60), "{estimate:?}");
+    }
+
+    #[test]
+    fn sentence_says_whether_it_can_end_earlier() {
+        let about = Estimate::about(Duration::from_millis(34_400));
+        assert_eq!(about.sentence(), "takes about 35 s");
+        let limit = Estimate {
+            most: Duration::from_secs(130),
+            is_limit: true,
+        };
+        assert_eq!(limit.times(2).sentence(), "takes up to 5 min");
+    }
+}
