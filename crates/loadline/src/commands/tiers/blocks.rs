@@ -150,7 +150,7 @@ impl Blocks {
         let (title, progress) = (&self.title, &self.progress);
         match event {
             Event::WarmUp { subject } => {
-                progress.say(&format!("{title}: {} is warmed up", self.names[subject]));
+                progress.begin(&format!("{title}: {} is warmed up", self.names[subject]));
             }
             Event::Begin { subject, round } => progress.begin(&format!(
                 "{title}: {}, round {} of {}",
