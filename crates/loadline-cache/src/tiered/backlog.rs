@@ -47,6 +47,8 @@ pub(crate) struct Bounds {
 pub(crate) struct Backlog {
     bounds: Bounds,
     waiting: HashMap<Vec<u8>, Waiting>,
+    /// Invalidations among them.
+    deletes: usize,
     /// Keys and places in the order of their writes. Places that `waiting` does not have any more are skipped.
     order: VecDeque<(Vec<u8>, u64)>,
     /// What is being written at the moment.
@@ -65,6 +67,7 @@ impl Backlog {
         Self {
             bounds,
             waiting: HashMap::new(),
+            deletes: 0,
             order: VecDeque::new(),
             underway: HashMap::new(),
             bytes: 0,
@@ -116,6 +119,7 @@ impl Backlog {
         self.next += 1;
         self.order.push_back((key.to_vec(), self.next));
         let number = self.next;
+        self.deletes += usize::from(write == Write::Delete);
         self.waiting.insert(key.to_vec(), Waiting { write, number });
         self.compact();
     }
@@ -124,13 +128,9 @@ impl Backlog {
     fn give_up(&mut self, stamp: u64) {
         self.lost_deletes += 1;
         self.distrusted = self.distrusted.max(stamp);
-        let mut deletes = 0;
-        self.waiting.retain(|_, waiting| {
-            let is_delete = waiting.write == Write::Delete;
-            deletes += u64::from(is_delete);
-            !is_delete
-        });
-        self.lost_deletes += deletes;
+        let puts = |_: &Vec<u8>, waiting: &mut Waiting| waiting.write != Write::Delete;
+        self.waiting.retain(puts);
+        self.lost_deletes += std::mem::take(&mut self.deletes) as u64;
         self.compact();
     }
 
@@ -143,6 +143,7 @@ impl Backlog {
     fn remove_waiting(&mut self, key: &[u8]) -> Option<Write> {
         let waiting = self.waiting.remove(key)?;
         self.bytes -= waiting.write.bytes();
+        self.deletes -= usize::from(waiting.write == Write::Delete);
         Some(waiting.write)
     }
 
@@ -166,18 +167,23 @@ impl Backlog {
         stamp > self.distrusted
     }
 
-    /// Takes writes up to a number of bytes, and at least one; [`finish`](Self::finish) ends them. Only one caller at
-    /// a time gets any.
-    pub(crate) fn take(&mut self, most_bytes: usize) -> Vec<(Vec<u8>, Write)> {
+    /// Takes writes up to a number of bytes, and at least one; or only invalidations. [`finish`](Self::finish) ends them.
+    /// Only one caller at a time gets any.
+    pub(crate) fn take(&mut self, most_bytes: usize, only_deletes: bool) -> Vec<(Vec<u8>, Write)> {
         let mut taken = Vec::new();
+        let mut passed = Vec::new();
         let mut bytes = 0;
-        if !self.underway.is_empty() {
+        if !self.underway.is_empty() || (only_deletes && self.deletes == 0) {
             return taken;
         }
         while let Some((key, number)) = self.order.pop_front() {
             let Some(waiting) = self.waiting.get(&key).filter(|w| w.number == number) else {
                 continue;
             };
+            if only_deletes && waiting.write != Write::Delete {
+                passed.push((key, number));
+                continue;
+            }
             bytes += waiting.write.bytes() + key.len();
             if bytes > most_bytes && !taken.is_empty() {
                 self.order.push_front((key, number));
@@ -187,6 +193,9 @@ impl Backlog {
             self.bytes += write.bytes();
             self.underway.insert(key.clone(), write.clone());
             taken.push((key, write));
+        }
+        for place in passed.into_iter().rev() {
+            self.order.push_front(place);
         }
         taken
     }
@@ -200,6 +209,16 @@ impl Backlog {
                 self.push(&key, write, stamp);
             }
         }
+    }
+
+    /// Values and invalidations that nobody is writing.
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        (self.waiting.len() - self.deletes, self.deletes)
+    }
+
+    /// Whether writes were taken that have not ended.
+    pub(crate) fn is_underway(&self) -> bool {
+        !self.underway.is_empty()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -241,7 +260,7 @@ mod tests {
         backlog.push(b"b", put(10, false), 1);
         backlog.push(b"a", Write::Delete, 1);
         assert_eq!(backlog.look(b"a"), Some(&Write::Delete));
-        let taken = backlog.take(1_000);
+        let taken = backlog.take(1_000, false);
         assert_eq!(
             taken,
             [
@@ -251,11 +270,11 @@ mod tests {
         );
         // Seen until they are done.
         assert_eq!(backlog.look(b"a"), Some(&Write::Delete));
-        assert!(backlog.take(1_000).is_empty());
+        assert!(backlog.take(1_000, false).is_empty());
         backlog.push(b"b", put(20, false), 1);
         backlog.finish(false, 1);
         assert_eq!(backlog.look(b"b"), Some(&put(20, false)));
-        assert_eq!(backlog.take(1_000).len(), 2);
+        assert_eq!(backlog.take(1_000, false).len(), 2);
         backlog.finish(true, 1);
         assert_eq!((backlog.len(), backlog.bytes), (0, 0));
     }
@@ -292,9 +311,27 @@ mod tests {
         for key in [b"a", b"b", b"c"] {
             backlog.push(key, put(30, false), 1);
         }
-        assert_eq!(backlog.take(70).len(), 2);
+        assert_eq!(backlog.take(70, false).len(), 2);
         backlog.finish(true, 1);
-        assert_eq!(backlog.take(1).len(), 1);
+        assert_eq!(backlog.take(1, false).len(), 1);
+    }
+
+    #[test]
+    fn invalidations_can_be_taken_ahead_of_values() {
+        let mut backlog = backlog();
+        backlog.push(b"a", put(10, false), 1);
+        backlog.push(b"b", Write::Delete, 1);
+        backlog.push(b"c", put(10, false), 1);
+        assert_eq!(backlog.waiting(), (2, 1));
+        assert_eq!(backlog.take(1_000, true), [(b"b".to_vec(), Write::Delete)]);
+        backlog.finish(true, 1);
+        assert_eq!(
+            (backlog.waiting(), backlog.take(1_000, true)),
+            ((2, 0), vec![])
+        );
+        let rest = backlog.take(1_000, false);
+        let keys: Vec<_> = rest.into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, [b"a", b"c"]);
     }
 
     #[test]

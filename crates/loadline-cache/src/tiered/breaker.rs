@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::lower::Written;
+
 /// The settings of a breaker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BreakerPolicy {
@@ -29,16 +31,115 @@ enum State {
     Probing { since: Duration, pause: Duration },
 }
 
-/// A circuit breaker. Closed, it lets every request pass; open, none; after a pause, one as a probe.
+/// Writes that a tier can refuse while it answers other requests: a full Redis server takes no values, but removes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteKind {
+    /// Values, and perhaps invalidations.
+    Puts,
+    /// Only invalidations.
+    Deletes,
+}
+
+/// The breakers of a tier: one for the tier as a whole, which reads depend on alone, and one for each kind of write.
 #[derive(Debug)]
 pub(crate) struct Breaker {
+    tier: Circuit,
+    puts: Circuit,
+    deletes: Circuit,
+}
+
+impl Breaker {
+    pub(crate) fn new(policy: BreakerPolicy) -> Self {
+        Self {
+            tier: Circuit::new(policy),
+            puts: Circuit::new(policy),
+            deletes: Circuit::new(policy),
+        }
+    }
+
+    /// Whether a read may be sent now. Its result is to be reported.
+    pub(crate) fn permits(&mut self, now: Duration) -> bool {
+        self.tier.permits(now)
+    }
+
+    /// Whether a write would be permitted now.
+    pub(crate) fn would_permit(&self, kind: WriteKind, now: Duration) -> bool {
+        self.tier.would_permit(now) && self.of(kind).would_permit(now)
+    }
+
+    /// Whether a write may be sent now. Its result is to be reported.
+    pub(crate) fn permits_write(&mut self, kind: WriteKind, now: Duration) -> bool {
+        self.would_permit(kind, now) && self.tier.permits(now) && self.of_mut(kind).permits(now)
+    }
+
+    /// Takes the success of a read.
+    pub(crate) fn succeeded(&mut self) {
+        self.tier.succeeded();
+    }
+
+    /// Takes the failure of a read.
+    pub(crate) fn failed(&mut self, now: Duration) {
+        self.tier.failed(now);
+    }
+
+    /// Takes the result of a write.
+    pub(crate) fn wrote(&mut self, kind: WriteKind, result: Written, now: Duration) {
+        match result {
+            Written::Done => {
+                self.tier.succeeded();
+                self.of_mut(kind).succeeded();
+            }
+            Written::Refused => {
+                self.tier.answered();
+                self.of_mut(kind).failed(now);
+            }
+            Written::NotDone | Written::Unknown => {
+                self.tier.failed(now);
+                self.of_mut(kind).learned_nothing(now);
+            }
+        }
+    }
+
+    /// Whether the tier as a whole is not asked.
+    pub(crate) fn is_open(&self) -> bool {
+        self.tier.is_open()
+    }
+
+    /// Whether a kind of write is not sent.
+    pub(crate) fn refuses_writes(&self) -> bool {
+        self.puts.is_open() || self.deletes.is_open()
+    }
+
+    /// How often the breaker of the tier as a whole has opened.
+    pub(crate) fn opened(&self) -> u64 {
+        self.tier.opened
+    }
+
+    fn of(&self, kind: WriteKind) -> &Circuit {
+        match kind {
+            WriteKind::Puts => &self.puts,
+            WriteKind::Deletes => &self.deletes,
+        }
+    }
+
+    fn of_mut(&mut self, kind: WriteKind) -> &mut Circuit {
+        match kind {
+            WriteKind::Puts => &mut self.puts,
+            WriteKind::Deletes => &mut self.deletes,
+        }
+    }
+}
+
+/// A circuit breaker. Closed, it lets every request pass; open, none; after a pause, one as a probe.
+#[derive(Debug)]
+struct Circuit {
     policy: BreakerPolicy,
     state: State,
     opened: u64,
 }
 
-impl Breaker {
-    pub(crate) fn new(policy: BreakerPolicy) -> Self {
+impl Circuit {
+    fn new(policy: BreakerPolicy) -> Self {
         Self {
             policy,
             state: State::Closed { failures: 0 },
@@ -46,31 +147,47 @@ impl Breaker {
         }
     }
 
-    /// Whether a request may be sent now. Its result is to be reported.
-    pub(crate) fn permits(&mut self, now: Duration) -> bool {
+    fn would_permit(&self, now: Duration) -> bool {
         match self.state {
             State::Closed { .. } => true,
-            State::Open { until, pause } if until <= now => {
-                self.state = State::Probing { since: now, pause };
-                true
-            }
+            State::Open { until, .. } => until <= now,
             // A probe whose caller was cancelled is never reported.
-            State::Probing { since, pause } if since + self.policy.longest_pause <= now => {
-                self.state = State::Probing { since: now, pause };
-                true
-            }
-            State::Open { .. } | State::Probing { .. } => false,
+            State::Probing { since, .. } => since + self.policy.longest_pause <= now,
         }
     }
 
-    pub(crate) fn succeeded(&mut self) {
+    fn permits(&mut self, now: Duration) -> bool {
+        let permits = self.would_permit(now);
+        if let State::Open { pause, .. } | State::Probing { pause, .. } = self.state
+            && permits
+        {
+            self.state = State::Probing { since: now, pause };
+        }
+        permits
+    }
+
+    fn succeeded(&mut self) {
         // A reply that was sent before the failures says nothing about the present.
         if !matches!(self.state, State::Open { .. }) {
             self.state = State::Closed { failures: 0 };
         }
     }
 
-    pub(crate) fn failed(&mut self, now: Duration) {
+    /// Takes a reply that is no success: a probe has found that there is somebody to ask.
+    fn answered(&mut self) {
+        if matches!(self.state, State::Probing { .. }) {
+            self.state = State::Closed { failures: 0 };
+        }
+    }
+
+    /// Takes the end of a request that says nothing. After a probe, the next one need not wait.
+    fn learned_nothing(&mut self, now: Duration) {
+        if let State::Probing { pause, .. } = self.state {
+            self.state = State::Open { until: now, pause };
+        }
+    }
+
+    fn failed(&mut self, now: Duration) {
         let pause = match self.state {
             State::Closed { failures } if failures + 1 < self.policy.failures => {
                 self.state = State::Closed {
@@ -90,13 +207,8 @@ impl Breaker {
         };
     }
 
-    pub(crate) fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         !matches!(self.state, State::Closed { .. })
-    }
-
-    /// How often it has opened.
-    pub(crate) fn opened(&self) -> u64 {
-        self.opened
     }
 }
 
@@ -161,6 +273,46 @@ mod tests {
         assert!(breaker.permits(101 * MS));
         assert!(!breaker.permits(400 * MS));
         assert!(breaker.permits(401 * MS));
+    }
+
+    /// Opens the breaker of a kind of write.
+    fn refuse(breaker: &mut Breaker, kind: WriteKind, now: Duration) {
+        for _ in 0..3 {
+            assert!(breaker.permits_write(kind, now));
+            breaker.wrote(kind, Written::Refused, now);
+        }
+    }
+
+    #[test]
+    fn refused_writes_say_nothing_about_other_requests() {
+        let mut breaker = breaker();
+        refuse(&mut breaker, WriteKind::Puts, MS);
+        assert!(breaker.refuses_writes() && !breaker.is_open());
+        assert!(breaker.permits(MS) && breaker.permits_write(WriteKind::Deletes, MS));
+        assert!(!breaker.permits_write(WriteKind::Puts, 100 * MS));
+        // Neither reads nor other writes that succeed let it close.
+        breaker.succeeded();
+        breaker.wrote(WriteKind::Deletes, Written::Done, MS);
+        assert!(!breaker.permits_write(WriteKind::Puts, 100 * MS));
+        assert!(breaker.permits_write(WriteKind::Puts, 101 * MS));
+        breaker.wrote(WriteKind::Puts, Written::Done, 101 * MS);
+        assert!(!breaker.refuses_writes());
+    }
+
+    #[test]
+    fn tier_that_is_down_takes_no_writes_and_one_probe() {
+        let mut breaker = breaker();
+        refuse(&mut breaker, WriteKind::Puts, MS);
+        open(&mut breaker, MS);
+        assert!(!breaker.permits_write(WriteKind::Deletes, 100 * MS));
+        assert!(breaker.permits_write(WriteKind::Puts, 101 * MS));
+        assert!(!breaker.permits(101 * MS) && !breaker.permits_write(WriteKind::Deletes, 101 * MS));
+        breaker.wrote(WriteKind::Puts, Written::Unknown, 101 * MS);
+        assert!(!breaker.permits_write(WriteKind::Puts, 300 * MS));
+        // The next probe is answered: by a refusal.
+        assert!(breaker.permits_write(WriteKind::Puts, 301 * MS));
+        breaker.wrote(WriteKind::Puts, Written::Refused, 301 * MS);
+        assert!(!breaker.is_open() && breaker.refuses_writes() && breaker.permits(301 * MS));
     }
 
     #[test]

@@ -4,8 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use loadline_client::Error as ClientError;
+use loadline_store::Error as StoreError;
+
 use super::backlog::{Backlog, Write};
-use super::breaker::Breaker;
+use super::breaker::{Breaker, WriteKind};
 use super::codec::Codec;
 use super::flights::Flight;
 use super::frame::{self, Format, Refused, Times};
@@ -68,7 +71,9 @@ pub(crate) struct Lower<K, V> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
     Done,
-    /// Refused, or never sent.
+    /// Refused by a tier that answers. It has not happened.
+    Refused,
+    /// Never sent, or refused by a tier that answers nothing at the moment.
     NotDone,
     /// It can have happened, and can still happen.
     Unknown,
@@ -78,8 +83,28 @@ impl From<Result<(), Error>> for Written {
     fn from(result: Result<(), Error>) -> Self {
         match result {
             Ok(()) => Self::Done,
-            Err(Error::Client(error)) if !error.maybe_executed() => Self::NotDone,
-            Err(_) => Self::Unknown,
+            Err(error) => Self::failed(&error),
+        }
+    }
+}
+
+impl Written {
+    /// The codes of a server that does not answer reads either.
+    const DOWN: [&str; 5] = ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "NOAUTH"];
+
+    pub(crate) fn failed(error: &Error) -> Self {
+        match error {
+            Error::Client(ClientError::Server(reply)) if !Self::DOWN.contains(&reply.code()) => {
+                Self::Refused
+            }
+            Error::Client(error) if !error.maybe_executed() => Self::NotDone,
+            Error::Store(
+                StoreError::Full { .. }
+                | StoreError::AtLimit
+                | StoreError::TooLarge { .. }
+                | StoreError::Failed { .. },
+            ) => Self::Refused,
+            _ => Self::Unknown,
         }
     }
 }
@@ -230,29 +255,61 @@ impl<K, V> Lower<K, V> {
     /// Reports a request that ended after `elapsed`. One that took too long counts as failed: not every store can be
     /// interrupted.
     pub(crate) fn report(&self, succeeded: bool, elapsed: Duration, now: Duration) {
+        self.tell_breaker(|breaker| match succeeded && elapsed <= self.timeout {
+            true => breaker.succeeded(),
+            false => breaker.failed(now),
+        });
+    }
+
+    /// Reports a write in the same way.
+    pub(crate) fn report_write(
+        &self,
+        kind: WriteKind,
+        result: Written,
+        elapsed: Duration,
+        now: Duration,
+    ) {
+        let result = match elapsed <= self.timeout {
+            true => result,
+            false => Written::Unknown,
+        };
+        self.tell_breaker(|breaker| breaker.wrote(kind, result, now));
+    }
+
+    fn tell_breaker(&self, tell: impl FnOnce(&mut Breaker)) {
         let mut breaker = self.breaker();
-        let was_open = breaker.is_open();
-        if succeeded && elapsed <= self.timeout {
-            breaker.succeeded();
-        } else {
-            breaker.failed(now);
-        }
-        let is_open = breaker.is_open();
+        let before = (breaker.is_open(), breaker.refuses_writes());
+        tell(&mut breaker);
+        let after = (breaker.is_open(), breaker.refuses_writes());
         drop(breaker);
-        if was_open != is_open {
-            trace::breaker(is_open);
+        if before.0 != after.0 {
+            trace::breaker("all", after.0);
+        }
+        if before.1 != after.1 {
+            trace::breaker("writes", after.1);
         }
     }
 
-    /// Whether there are writes that the tier does not have yet, and it can be asked.
-    pub(crate) fn has_work(&self) -> bool {
-        self.mode != WriteMode::ReadOnly && self.backlog().len() > 0 && !self.breaker().is_open()
+    /// Whether there are writes that the tier does not have yet, and it can be asked at the time `now`.
+    pub(crate) fn has_work(&self, now: Duration) -> bool {
+        if self.mode == WriteMode::ReadOnly {
+            return false;
+        }
+        let (puts, deletes) = self.backlog().waiting();
+        if puts + deletes == 0 {
+            return false;
+        }
+        let breaker = self.breaker();
+        let permits = |count, kind| count > 0 && breaker.would_permit(kind, now);
+        !breaker.is_open()
+            && (permits(puts, WriteKind::Puts) || permits(deletes, WriteKind::Deletes))
     }
 
     pub(crate) fn stats(&self) -> TierStats {
         let mut stats = self.metrics.stats();
         let breaker = self.breaker();
         (stats.is_open, stats.opened) = (breaker.is_open(), breaker.opened());
+        stats.refuses_writes = breaker.refuses_writes();
         drop(breaker);
         let backlog = self.backlog();
         stats.backlog = backlog.len() as u64;

@@ -175,6 +175,7 @@ pub(crate) struct TierMetrics {
     pub(crate) other_version: Counter,
     pub(crate) outdated: Counter,
     pub(crate) not_asked: Counter,
+    pub(crate) not_written: Counter,
     pub(crate) get_errors: Counter,
     pub(crate) put_errors: Counter,
     pub(crate) not_encoded: Counter,
@@ -260,6 +261,8 @@ pub struct TierStats {
     pub outdated: u64,
     /// Keys that were not asked for because the breaker was open.
     pub not_asked: u64,
+    /// Values and invalidations that were not written because the breaker was open, or writes had been refused.
+    pub not_written: u64,
     /// Reads that failed or took too long.
     pub get_errors: u64,
     /// Writes that failed or took too long.
@@ -301,6 +304,9 @@ pub struct TierStats {
     pub written_bytes: u64,
     /// Whether the breaker is open: the tier is not asked, except for a probe now and then.
     pub is_open: bool,
+    /// Whether the tier refuses values or invalidations while it is read: they are not sent, except for a probe now and
+    /// then. So does a Redis server that is full, a replica, or without enough replicas.
+    pub refuses_writes: bool,
     /// How often the breaker has opened.
     pub opened: u64,
     /// Writes that the tier does not have yet.
@@ -342,6 +348,7 @@ impl TierMetrics {
             other_version: self.other_version.get(),
             outdated: self.outdated.get(),
             not_asked: self.not_asked.get(),
+            not_written: self.not_written.get(),
             get_errors: self.get_errors.get(),
             put_errors: self.put_errors.get(),
             not_encoded: self.not_encoded.get(),
@@ -362,6 +369,7 @@ impl TierMetrics {
             read_bytes: self.read_bytes.get(),
             written_bytes: self.written_bytes.get(),
             is_open: false,
+            refuses_writes: false,
             opened: 0,
             backlog: 0,
             lost_puts: 0,

@@ -132,8 +132,10 @@ impl World {
 
     fn write(&mut self, writes: &[(Vec<u8>, Write)]) -> Written {
         if self.is_down {
-            if self.random.one_in(2) {
-                return Written::NotDone;
+            match self.random.below(4) {
+                0 => return Written::NotDone,
+                1 => return Written::Refused,
+                _ => {}
             }
             self.late.extend_from_slice(writes);
             return Written::Unknown;

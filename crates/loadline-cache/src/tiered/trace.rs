@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | span `lookup`: keys that were not all in memory | `DEBUG` | `keys`, and at its end `latency_us` |
 //! | event `step`: what a tier had for a key | `TRACE`, or `DEBUG` if it failed | `tier`, `outcome`, `latency_us` |
-//! | event `breaker`: it has opened or closed | `WARN` or `INFO` | `open` |
+//! | event `breaker`: it has opened or closed for `all` requests, or for `writes` | `WARN` or `INFO` | `requests`, `open` |
 
 #[cfg(feature = "tracing")]
 pub(crate) use self::on::{Lookup, breaker, hit, step};
@@ -78,10 +78,10 @@ mod on {
         }
     }
 
-    pub(crate) fn breaker(open: bool) {
+    pub(crate) fn breaker(requests: &str, open: bool) {
         match open {
-            true => warn!(target: "loadline_cache", open, "breaker"),
-            false => info!(target: "loadline_cache", open, "breaker"),
+            true => warn!(target: "loadline_cache", requests, open, "breaker"),
+            false => info!(target: "loadline_cache", requests, open, "breaker"),
         }
     }
 }
@@ -123,5 +123,5 @@ mod off {
     pub(crate) fn step(_: Found, _: Option<Duration>) {}
 
     #[inline(always)]
-    pub(crate) fn breaker(_: bool) {}
+    pub(crate) fn breaker(_: &str, _: bool) {}
 }

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use cluster::port;
 use loadline_cache::{Batch, Error, KeyValue, open};
+use loadline_client::ServerError;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -58,6 +59,8 @@ fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 struct Faulty {
     store: Box<dyn KeyValue>,
     is_down: AtomicBool,
+    /// The error reply to writes.
+    refusal: Mutex<Option<&'static str>>,
     /// Whether requests wait for the end of a pause.
     pause: Mutex<bool>,
     resumed: Condvar,
@@ -69,6 +72,7 @@ impl Faulty {
         Arc::new(Self {
             store: open("ram").unwrap(),
             is_down: AtomicBool::new(false),
+            refusal: Mutex::new(None),
             pause: Mutex::new(false),
             resumed: Condvar::new(),
             requests: AtomicU64::new(0),
@@ -77,6 +81,10 @@ impl Faulty {
 
     fn set_down(&self, is_down: bool) {
         self.is_down.store(is_down, Ordering::SeqCst);
+    }
+
+    fn set_refusal(&self, refusal: Option<&'static str>) {
+        *self.refusal.lock().unwrap() = refusal;
     }
 
     fn set_paused(&self, is_paused: bool) {
@@ -97,6 +105,18 @@ impl Faulty {
             false => Ok(&*self.store),
         }
     }
+
+    /// A Redis server that is full still removes keys.
+    fn pass_write(&self, is_delete: bool) -> Result<&dyn KeyValue, Error> {
+        let store = self.pass()?;
+        match *self.refusal.lock().unwrap() {
+            Some(text) if !is_delete || !text.starts_with("OOM ") => {
+                let refusal = ServerError::new(text.as_bytes());
+                Err(loadline_client::Error::Server(refusal).into())
+            }
+            _ => Ok(store),
+        }
+    }
 }
 
 impl KeyValue for Faulty {
@@ -109,15 +129,15 @@ impl KeyValue for Faulty {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        self.pass()?.put(key, value)
+        self.pass_write(false)?.put(key, value)
     }
 
     fn put_for(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<(), Error> {
-        self.pass()?.put_for(key, value, ttl)
+        self.pass_write(false)?.put_for(key, value, ttl)
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, Error> {
-        self.pass()?.delete(key)
+        self.pass_write(true)?.delete(key)
     }
 
     fn compare_and_swap(
@@ -126,15 +146,16 @@ impl KeyValue for Faulty {
         expected: Option<&[u8]>,
         next: Option<&[u8]>,
     ) -> Result<bool, Error> {
-        self.pass()?.compare_and_swap(key, expected, next)
+        self.pass_write(false)?
+            .compare_and_swap(key, expected, next)
     }
 
     fn apply(&self, batch: &Batch) -> Result<(), Error> {
-        self.pass()?.apply(batch)
+        self.pass_write(false)?.apply(batch)
     }
 
     fn write_many(&self, batch: &Batch) -> Result<(), Error> {
-        self.pass()?.write_many(batch)
+        self.pass_write(false)?.write_many(batch)
     }
 
     fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {

@@ -190,6 +190,52 @@ fn a_server_that_is_full_or_read_only_is_still_read() {
 }
 
 #[test]
+fn server_that_refuses_writes_keeps_its_reads() {
+    for (refusal, repair) in [
+        ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+        (
+            "CONFIG SET min-replicas-to-write 1",
+            "CONFIG SET min-replicas-to-write 0",
+        ),
+        ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
+    ] {
+        let run = |redis: &Redis, words: &str| {
+            redis.run(&words.split(' ').collect::<Vec<_>>());
+        };
+        let (redis, loads) = (Redis::start(), Count::default());
+        let evens: Vec<u32> = (0..100).step_by(2).collect();
+        pages(&redis, &loads).get_many(&evens);
+        run(&redis, refusal);
+        let count = loads.clone();
+        let pages = Pages::builder()
+            // Memory keeps nothing.
+            .memory(1, |_, _| 1)
+            .tier(tier(&redis), Raw)
+            .build(move |_| Ok::<_, io::Error>(Some(count.add().to_string().into_bytes())))
+            .unwrap();
+        let before = loads.get();
+        for _ in 0..3 {
+            (200..203).for_each(|key| pages.insert(&key, b"new".to_vec()));
+            (0..100).for_each(|key| drop(pages.get(&key).unwrap()));
+        }
+        let stats = pages.stats().tier.unwrap();
+        let found = (
+            stats.hits,
+            loads.get() - before,
+            stats.not_asked,
+            stats.get_errors,
+        );
+        assert_eq!(found, (150, 150, 0, 0), "{refusal}: {stats:?}");
+        run(&redis, repair);
+        let mut key = 1_000;
+        wait_until("writes do not come back", || {
+            key += 1;
+            self::found(&pages, key).last() == Some(&Found::Written)
+        });
+    }
+}
+
+#[test]
 fn garbage_other_types_and_evicted_keys_are_loaded_again() {
     let (redis, loads) = (Redis::start(), Count::default());
     found(&pages(&redis, &loads), 1);

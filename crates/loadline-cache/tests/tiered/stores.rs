@@ -125,6 +125,63 @@ fn a_store_that_is_down_is_left_alone() {
 }
 
 #[test]
+fn store_that_refuses_writes_keeps_its_reads() {
+    for refusal in [
+        "OOM command not allowed when used memory > 'maxmemory'.",
+        "NOREPLICAS Not enough good replicas to write.",
+        "READONLY You can't write against a read only replica.",
+        "MISCONF Redis is configured to save RDB snapshots",
+    ] {
+        let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+        let evens: Vec<u32> = (0..100).step_by(2).collect();
+        numbered(builder(tier(&store), &clock), &loads).get_many(&evens);
+        store.set_refusal(Some(refusal));
+        // Memory keeps nothing.
+        let builder = || builder(tier(&store), &clock).memory(1, |_, _| 1);
+        let pages = numbered(builder(), &loads);
+        let before = loads.get();
+        for _ in 0..10 {
+            (200..203).for_each(|key| pages.insert(&key, b"new".to_vec()));
+            (0..100).for_each(|key| drop(seen(&pages, key)));
+            clock.advance(50 * MS);
+        }
+        let stats = pages.stats().tier.unwrap();
+        let found = (stats.hits, loads.get() - before, stats.not_asked);
+        assert_eq!(found, (500, 500, 0), "{refusal}: {stats:?}");
+        // Values and invalidations were tried until they were refused three times, and then after pauses.
+        assert!((3..=12).contains(&stats.put_errors), "{stats:?}");
+        assert!(stats.refuses_writes && !stats.is_open && stats.not_written > 400);
+        store.set_refusal(None);
+        clock.advance(10 * HOUR / 3_600);
+        seen(&pages, 1);
+        assert!(!pages.stats().tier.unwrap().refuses_writes, "{refusal}");
+        seen(&pages, 3);
+        assert!(store.get(b"p:3").unwrap().is_some(), "{refusal}");
+    }
+}
+
+#[test]
+fn full_store_still_gets_invalidations() {
+    let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+    for mode in [WriteMode::Through, WriteMode::Behind] {
+        store.set_refusal(None);
+        let pages = numbered(builder(tier(&store).mode(mode), &clock), &loads);
+        seen(&pages, 1);
+        assert_eq!(pages.flush(), 0);
+        store.set_refusal(Some("OOM command not allowed"));
+        // Values that the store does not take do not keep the invalidation waiting.
+        for key in 2..12 {
+            seen(&pages, key);
+            pages.flush();
+        }
+        assert!(pages.stats().tier.unwrap().refuses_writes);
+        pages.invalidate(&1);
+        pages.flush();
+        assert!(store.get(b"p:1").unwrap().is_none(), "{mode:?}");
+    }
+}
+
+#[test]
 fn an_invalidation_that_the_store_missed_is_made_up_for() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     // The breaker opens with the invalidation, so that it is not delivered in the background at once.

@@ -249,7 +249,7 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
     fn drain_later(&self) {
         let lower = self.shared.core.lower.as_ref();
         if let Some(drains) = &self.background.drains
-            && lower.is_some_and(|lower| lower.has_work())
+            && lower.is_some_and(|lower| lower.has_work(self.shared.core.clock.now()))
         {
             let _ = drains.try_send(());
         }
@@ -303,10 +303,13 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         }
     }
 
-    fn lease(&self, leasing: &Leasing<'_>) -> Option<Vec<bool>> {
+    fn lease(&self, leasing: &Leasing<'_>) -> Result<Vec<bool>, Written> {
         let keys: Vec<&[u8]> = leasing.keys.iter().map(|key| &key[..]).collect();
-        let store = self.link.as_ref()?.store()?;
-        store.put_absent(&keys, &leasing.token, leasing.time).ok()
+        let store = self.link.as_ref().and_then(Link::store);
+        let taken = store
+            .ok_or(Written::NotDone)?
+            .put_absent(&keys, &leasing.token, leasing.time);
+        taken.map_err(|error| Written::failed(&error))
     }
 }
 

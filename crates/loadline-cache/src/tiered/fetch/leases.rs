@@ -6,11 +6,12 @@
 
 use std::time::{Duration, Instant};
 
+use super::super::breaker::WriteKind;
 use super::super::core::Core;
 use super::super::entry::mix;
 use super::super::explain::Found as Seen;
 use super::super::key::Key;
-use super::super::lower::Lower;
+use super::super::lower::{Lower, Written};
 use super::super::metrics::Held;
 use super::{Fetch, Slot};
 
@@ -85,7 +86,7 @@ impl<K: Key, V> Core<K, V> {
         if slots.is_empty() {
             return None;
         }
-        if !lower.breaker().permits(self.clock.now()) {
+        if !(lower.breaker()).permits_write(WriteKind::Puts, self.clock.now()) {
             for slot in slots {
                 fetch.slots[slot].lease = Lease::Without;
             }
@@ -101,18 +102,19 @@ impl<K: Key, V> Core<K, V> {
         })
     }
 
-    /// Takes the answer: for each lease whether this call has it, or `None` if the tier failed.
+    /// Takes the answer: for each lease whether this call has it, or why it is not known.
     pub(crate) fn leased(
         &self,
         fetch: &mut Fetch<K, V>,
         leasing: Leasing<'_>,
-        taken: Option<Vec<bool>>,
+        taken: Result<Vec<bool>, Written>,
         elapsed: Duration,
     ) {
         let lower = self.lower.as_ref().expect("a tier was asked");
-        lower.report(taken.is_some(), elapsed, self.clock.now());
+        let result = taken.as_ref().err().copied().unwrap_or(Written::Done);
+        lower.report_write(WriteKind::Puts, result, elapsed, self.clock.now());
         let taken = taken.map(|taken| taken.into_iter().chain(std::iter::repeat(false)));
-        let Some(taken) = taken else {
+        let Ok(taken) = taken else {
             lower.metrics.put_errors.add(1);
             for slot in leasing.slots {
                 fetch.slots[slot].lease = Lease::Without;

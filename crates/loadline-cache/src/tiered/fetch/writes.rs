@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::backlog::Write;
+use super::super::breaker::WriteKind;
 use super::super::core::{Core, NewValue};
 use super::super::explain::Found as Seen;
 use super::super::flights::{Flight, Lead};
@@ -24,6 +25,7 @@ pub(crate) struct Drain<'c, K: Key, V> {
     core: &'c Core<K, V>,
     lower: &'c Lower<K, V>,
     pub(crate) writes: Vec<(Vec<u8>, Write)>,
+    kind: WriteKind,
     flight: Arc<Flight<()>>,
     succeeded: bool,
     _in_flight: Held<'c>,
@@ -40,7 +42,7 @@ impl<K: Key, V> Drain<'_, K, V> {
         let succeeded = result == Written::Done;
         let metrics = &self.lower.metrics;
         metrics.puts.record(elapsed);
-        (self.lower).report(succeeded, elapsed, self.core.clock.now());
+        (self.lower).report_write(self.kind, result, elapsed, self.core.clock.now());
         if succeeded {
             self.succeeded = true;
         } else {
@@ -120,8 +122,9 @@ impl<K: Key, V> Core<K, V> {
         if writes.is_empty() {
             return None;
         }
-        if !lower.breaker().permits(self.clock.now()) {
-            lower.metrics.not_asked.add(writes.len());
+        let permits = |kind| lower.breaker().permits_write(kind, self.clock.now());
+        if !permits(kind_of(&writes)) {
+            lower.metrics.not_written.add(writes.len());
             slots
                 .into_iter()
                 .for_each(|slot| fetch.slots[slot].lead = None);
@@ -175,7 +178,7 @@ impl<K: Key, V> Core<K, V> {
         let succeeded = result == Written::Done;
         let lower = self.lower.as_ref().expect("a tier was written to");
         lower.metrics.puts.record(elapsed);
-        lower.report(succeeded, elapsed, self.clock.now());
+        lower.report_write(kind_of(&writes), result, elapsed, self.clock.now());
         match succeeded {
             true => lower.ledger.written(writes.len(), elapsed),
             false => lower.metrics.put_errors.add(1),
@@ -184,7 +187,7 @@ impl<K: Key, V> Core<K, V> {
             match result {
                 Written::Done => lower.backlog().forget(key),
                 // Its reason to be is in the backlog, if it has one.
-                Written::NotDone => {}
+                Written::Refused | Written::NotDone => {}
                 // It can happen after a later invalidation, so it is to be removed.
                 Written::Unknown if matches!(write, Write::Put { .. }) => {
                     lower.backlog().push(key, Write::Delete, self.stamp());
@@ -210,23 +213,44 @@ impl<K: Key, V> Core<K, V> {
         if lower.mode == WriteMode::ReadOnly || lower.backlog().len() == 0 {
             return None;
         }
-        if !lower.breaker().permits(self.clock.now()) {
+        let now = self.clock.now();
+        let permits = |kind| lower.breaker().would_permit(kind, now);
+        let only_deletes = !permits(WriteKind::Puts);
+        if only_deletes && !permits(WriteKind::Deletes) {
             return None;
         }
         let mut draining = lower.draining();
-        let writes = lower.backlog().take(lower.batch_bytes);
+        let (writes, is_underway) = {
+            let mut backlog = lower.backlog();
+            let is_underway = backlog.is_underway();
+            (backlog.take(lower.batch_bytes, only_deletes), is_underway)
+        };
+        if writes.is_empty() && !is_underway {
+            return None;
+        }
         let flight = match &*draining {
             Some(flight) if writes.is_empty() => Arc::clone(flight),
             _ => Arc::clone(draining.insert(Flight::of_drain())),
         };
         drop(draining);
-        Some(Drain {
+        let drain = Drain {
             core: self,
             lower,
+            kind: kind_of(&writes),
             writes,
             flight,
             succeeded: false,
             _in_flight: lower.metrics.in_flight.hold(),
-        })
+        };
+        // Another write can be the probe by now. Then these wait again.
+        let permits = |kind| lower.breaker().permits_write(kind, now);
+        (drain.writes.is_empty() || permits(drain.kind)).then_some(drain)
+    }
+}
+
+fn kind_of(writes: &[(Vec<u8>, Write)]) -> WriteKind {
+    match writes.iter().all(|(_, write)| *write == Write::Delete) {
+        true => WriteKind::Deletes,
+        false => WriteKind::Puts,
     }
 }

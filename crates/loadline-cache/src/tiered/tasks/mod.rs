@@ -244,7 +244,7 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
     /// Has the backlog written in the background.
     fn drain_later(&self) {
         let lower = self.shared.core.lower.as_ref();
-        if !lower.is_some_and(|lower| lower.has_work())
+        if !lower.is_some_and(|lower| lower.has_work(self.shared.core.clock.now()))
             || self.shared.is_draining.swap(true, Ordering::AcqRel)
         {
             return;
@@ -370,15 +370,16 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         }
     }
 
-    async fn lease(&self, leasing: &Leasing<'_>) -> Option<Vec<bool>> {
+    async fn lease(&self, leasing: &Leasing<'_>) -> Result<Vec<bool>, Written> {
         let keys: Vec<&[u8]> = leasing.keys.iter().map(|key| &key[..]).collect();
-        let link = self.link.as_ref()?;
+        let link = self.link.as_ref().ok_or(Written::NotDone)?;
         let taken = async {
-            let store = link.store().await?;
+            let store = link.store().await.ok_or(Written::NotDone)?;
             let taken = store.put_absent(&keys, &leasing.token, leasing.time);
-            taken.await.ok()
+            taken.await.map_err(|error| Written::failed(&error))
         };
-        tokio::time::timeout(link.timeout, taken).await.ok()?
+        let taken = tokio::time::timeout(link.timeout, taken).await;
+        taken.unwrap_or(Err(Written::Unknown))
     }
 
     /// Removes a lease. One that remains expires.
