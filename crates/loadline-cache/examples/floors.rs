@@ -102,8 +102,7 @@ pub(crate) fn floors(url: &str) -> Result<Cache<u32, Floor>, Error> {
         .prefix("floors:")
         .schema(1)
         .timeout(Duration::from_millis(20));
-    Cache::builder()
-        .memory(256 << 20, |_, floor: &Floor| floor.bytes())
+    Cache::builder_weighed(256 << 20, |_, floor: &Floor| floor.bytes())
         .expected_entry_bytes(50_000)
         .ttl(Duration::from_secs(600))
         .tier(tier, Postcard)

@@ -36,7 +36,7 @@
 //! use loadline_cache::{Cache, Tier};
 //!
 //! let cache = Cache::<u32, String>::builder()
-//!     .memory(64 << 20, |_, page| page.len() as u64)
+//!     .memory_bytes(64 << 20)
 //!     .ttl(Duration::from_secs(60))
 //!     .tier(Tier::open("ram").prefix("pages:"), Raw)
 //!     .build(|number| Ok::<_, std::io::Error>(Some(format!("page {number}"))))?;
@@ -48,6 +48,7 @@
 //! | --- | --- |
 //! | `tokio` | the interfaces for tasks |
 //! | `bitcode`, `postcard`, `message-pack`, `prost`, `json`, `rkyv` | a codec each, in [`codec`] |
+//! | `bytes` | [`Weigh`] for `bytes::Bytes` |
 //! | `tracing` | spans and events of lookups for the `tracing` crate |
 //! | `lz4`, `zstd` | compression of large values |
 //! | `heed`, `redb`, `fjall`, `rocksdb` | a store each, in [`engines`] |
@@ -92,7 +93,7 @@ pub use tiered::AsyncCache;
 pub use tiered::codec;
 pub use tiered::{
     Builder, Cache, Clock, Compression, Explanation, Found, Key, ManualClock, Stats, Step,
-    SystemClock, Tier, TierStats, Times, WarmUp, WarmUpEnd, Worth, WriteMode,
+    SystemClock, Tier, TierStats, Times, WarmUp, WarmUpEnd, Weigh, Worth, WriteMode, entry_bytes,
 };
 
 /// The example of the README compiles.

@@ -11,6 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use loadline_cache::entry_bytes;
 use loadline_measure::miss_ratio::{MissRatio, MissRatioCurve, Use};
 
 use crate::exit::Failure;
@@ -44,7 +45,8 @@ enum Format {
     Monitor,
 }
 
-/// The miss ratios of the trace in `path`. Objects have `bytes` if the format has no sizes.
+/// The miss ratios of the trace in `path`. Objects have `bytes` if the format has no sizes; to each are added the bytes that
+/// the cache takes for an entry.
 ///
 /// # Errors
 /// A bad file for one that cannot be read or is no trace.
@@ -187,7 +189,7 @@ fn read_oracle(input: &mut impl Read, each: &mut impl FnMut(Use)) -> Result<(), 
         }
         each(Use {
             key: number(4..12),
-            bytes: number(12..16),
+            bytes: entry_bytes(0, number(12..16)),
             reads: true,
         });
     }
@@ -212,7 +214,7 @@ fn twitter(line: &[u8]) -> Option<Option<Use>> {
     let reads = matches!(operation, b"get" | b"gets");
     Some((operation != b"delete").then(|| Use {
         key: hashed(key),
-        bytes: key_bytes.saturating_add(value_bytes),
+        bytes: entry_bytes(key_bytes, value_bytes),
         reads,
     }))
 }
@@ -246,7 +248,7 @@ fn monitor(line: &[u8], bytes: u64, each: &mut impl FnMut(Use)) -> Option<()> {
     for key in keys {
         each(Use {
             key: hashed(key),
-            bytes,
+            bytes: entry_bytes(key.len() as u64, bytes),
             reads,
         });
     }
@@ -304,10 +306,14 @@ mod tests {
     #[test]
     fn each_format_is_recognised_and_read() {
         let twitter = "0,a,1,99,7,get,0\n1,b,1,99,7,get,0\n2,a,1,99,7,gets,0\n3,b,1,99,7,get,0\n4,a,1,0,7,delete,0\n";
-        checked(&followed("t.csv", twitter.as_bytes()).unwrap(), 200);
+        checked(
+            &followed("t.csv", twitter.as_bytes()).unwrap(),
+            2 * entry_bytes(1, 99),
+        );
         let monitor = "OK\n1.5 [0 127.0.0.1:1] \"GET\" \"a\\\"\"\n1.6 [0 127.0.0.1:1] \"get\" \"b\"\n\
             1.6 [0 lua] \"publish\" \"c\" \"d\"\n1.7 [0 unix:/s] \"mget\" \"a\\\"\" \"b\"\n";
-        checked(&followed("m.log", monitor.as_bytes()).unwrap(), 200);
+        let both = entry_bytes(2, 100) + entry_bytes(1, 100);
+        checked(&followed("m.log", monitor.as_bytes()).unwrap(), both);
         let mut oracle = Vec::new();
         for (time, object) in [(0_u32, 1_u64), (1, 2), (2, 1), (3, 2)] {
             oracle.extend(time.to_le_bytes());
@@ -315,7 +321,10 @@ mod tests {
             oracle.extend(150_u32.to_le_bytes());
             oracle.extend((-1_i64).to_le_bytes());
         }
-        checked(&followed("o.bin", &oracle).unwrap(), 300);
+        checked(
+            &followed("o.bin", &oracle).unwrap(),
+            2 * entry_bytes(0, 150),
+        );
     }
 
     #[test]

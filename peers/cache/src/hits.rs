@@ -68,7 +68,7 @@ struct Arm {
 fn through_cache(name: &str, url: &str, format: Format) -> anyhow::Result<Arm> {
     let prefix = format!("{format}:");
     let value = floor();
-    let cache = Cache::<u32, Object>::builder().memory(0, |_, _| 1);
+    let cache = Cache::<u32, Object>::builder_weighed(0, |_, _| 1);
     let cache = cache
         .tier(patient(Tier::open(url).prefix(&*prefix)), OfFloors(format))
         .build(move |_| Ok::<_, io::Error>(Some(value.clone())))?;

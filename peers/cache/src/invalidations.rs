@@ -55,7 +55,7 @@ fn tracked(server: &Server) -> anyhow::Result<(Cache<u32, Page>, Receiver<Instan
     let tier = patient(Tier::open(&server.url()).prefix("c:"));
     let tier = tier.mode(WriteMode::ReadOnly).tracked();
     let load = move |_: &u32| Ok::<_, io::Error>(Some(Page(drops.clone())));
-    let pages = Cache::<u32, Page>::builder()
+    let pages = Cache::<u32, Page>::builder_weighed(1 << 20, |_, _| 16)
         .tier(tier, NoBytes)
         .build(load)?;
     let begun = Instant::now();

@@ -21,6 +21,7 @@ use super::memory::Memory;
 use super::metrics::{Metrics, TierMetrics};
 use super::tier::{Source, Tier};
 use super::tracking::Notices;
+use super::weigh::{Weigh, weight_in_arc};
 use super::worth::Ledger;
 use crate::{Error, LoadError};
 
@@ -49,12 +50,18 @@ pub struct Builder<K, V> {
     clock: Arc<dyn Clock>,
 }
 
-impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
+impl<K: Key, V: Weigh + Send + Sync + 'static> Builder<K, V> {
     pub(crate) fn new() -> Self {
+        Self::of(DEFAULT_BUDGET, Box::new(|_, value| weight_in_arc(value)))
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
+    pub(crate) fn of(budget: u64, weigher: Weigher<K, V>) -> Self {
         Self {
-            budget: DEFAULT_BUDGET,
+            budget,
             expected_entry_bytes: EXPECTED_ENTRY_BYTES,
-            weigher: Box::new(|_, _| size_of::<V>() as u64),
+            weigher,
             lifetimes: Lifetimes::default(),
             own_ttl: None,
             select: None,
@@ -63,10 +70,15 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
         }
     }
 
-    /// The bytes of memory for values, and the bytes of one of them. Default 64 MiB, and `size_of::<V>()`, which is
-    /// wrong for values that point to others.
-    ///
-    /// Some 130 bytes are added to each for the entry itself. Entries are evicted to stay within the budget.
+    /// The bytes of memory for the cache: values, keys, and its own bytes for each, some 110. Default 64 MiB. Entries are
+    /// evicted to stay within them. They are bytes of the allocator, so the process grows by about as much.
+    #[must_use]
+    pub fn memory_bytes(mut self, bytes: u64) -> Self {
+        self.budget = bytes;
+        self
+    }
+
+    /// The same, with the bytes of a value: what it takes itself and what it holds. Default [`Weigh`], which counts both.
     #[must_use]
     pub fn memory(
         mut self,

@@ -12,6 +12,11 @@ const ENTRIES_PER_SHARD: u64 = 64;
 /// The most shards: more than this do not help on the machines that the cache was measured on.
 const MOST_SHARDS: u64 = 64;
 
+/// Keys that were pushed out and are remembered, as a share of the entries that are expected to fit.
+const REMEMBERED: f64 = 0.5;
+/// What a place in memory has beyond a key and its fields: its state, its neighbours in the lists, and its part of the table.
+pub(crate) const PLACE_BYTES: usize = 24;
+
 /// An entry carries its weight, which was taken once.
 #[derive(Debug, Clone, Copy)]
 struct Weight;
@@ -74,11 +79,16 @@ impl<K: Hash + Eq + Clone, V> Memory<K, V> {
         let shards = (entries / ENTRIES_PER_SHARD).clamp(1, MOST_SHARDS);
         // The number of shards is rounded up to a power of two, so the next lower one is asked for.
         let shards = 1_u64 << shards.ilog2();
+        // Keys that were pushed out are remembered for a time, in places that are as large as those of entries.
+        let place = size_of::<K>() + size_of::<Entry<V>>() + PLACE_BYTES;
+        let remembered = (entries as f64 * REMEMBERED) as u64 * place as u64;
+        let left = budget - remembered.min(budget / 2);
         // Rounded down, so that all shares add up to no more than the budget.
-        let capacity = (budget / shards * shards).max(shards);
+        let capacity = (left / shards * shards).max(shards);
         let options = OptionsBuilder::new()
             .shards(shards as usize)
             .estimated_items_capacity(usize::try_from(entries).unwrap_or(usize::MAX))
+            .ghost_allocation(REMEMBERED)
             .weight_capacity(capacity)
             .build()
             .expect("both capacities are set");

@@ -27,6 +27,7 @@ mod tier;
 mod trace;
 mod tracking;
 mod warm_up;
+mod weigh;
 mod worth;
 
 pub use self::blocking::Cache;
@@ -41,4 +42,5 @@ pub use self::metrics::{Stats, TierStats, Times};
 pub use self::tasks::AsyncCache;
 pub use self::tier::Tier;
 pub use self::warm_up::{WarmUp, WarmUpEnd};
+pub use self::weigh::{Weigh, entry_bytes};
 pub use self::worth::Worth;

@@ -210,7 +210,7 @@ fn a_notice_takes_the_cache_little_longer_than_the_client() {
     let redis = Redis::start();
     let (drops, dropped) = channel();
     let tier = tier(&redis).mode(WriteMode::ReadOnly).tracked();
-    let pages = Cache::<u32, Page>::builder().tier(tier, NoBytes);
+    let pages = Cache::<u32, Page>::builder_weighed(1 << 20, |_, _| 16).tier(tier, NoBytes);
     let load = move |_: &u32| Ok::<_, io::Error>(Some(Page(drops.clone())));
     let pages = pages.build(load).unwrap();
     wait_until("changes are not reported", || {

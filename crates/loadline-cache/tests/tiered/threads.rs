@@ -31,7 +31,7 @@ impl Drop for Last {
 #[test]
 fn a_value_can_use_the_cache_when_it_is_dropped() {
     let own: Arc<OnceLock<Cache<u32, Last>>> = Arc::default();
-    let pages = Cache::<u32, Last>::builder().memory(20_000, |_, page: &Last| page.0);
+    let pages = Cache::<u32, Last>::builder_weighed(20_000, |_, page| page.0);
     let pages = pages.build(|_| Ok::<_, io::Error>(None)).unwrap();
     assert!(own.set(pages.clone()).is_ok());
     let (over, is_over) = std::sync::mpsc::channel();

@@ -18,6 +18,7 @@ use super::metrics::Stats;
 use super::trace::{self, Lookup};
 use super::tracking::Notices;
 use super::warm_up::WarmUp;
+use super::weigh::Weigh;
 use super::worth::Worth;
 use crate::blocking::open_place;
 use crate::place::Place;
@@ -59,11 +60,23 @@ struct Shared<K, V> {
     load: Load<K, V>,
 }
 
-impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
+impl<K: Key, V: Weigh + Send + Sync + 'static> Cache<K, V> {
     /// Starts from the defaults: 64 MiB of memory, no tier below it, and values without an end.
     #[must_use]
     pub fn builder() -> Builder<K, V> {
         Builder::new()
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
+    /// Starts like [`builder`](Self::builder), with the bytes of memory and of a value, for values that do not implement
+    /// [`Weigh`].
+    #[must_use]
+    pub fn builder_weighed(
+        bytes: u64,
+        weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static,
+    ) -> Builder<K, V> {
+        Builder::of(bytes, Box::new(weigher))
     }
 
     pub(crate) fn new(

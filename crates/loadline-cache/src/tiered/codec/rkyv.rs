@@ -15,6 +15,7 @@ use ::rkyv::validation::shared::SharedValidator;
 use ::rkyv::{Archive, Serialize};
 use yoke::Yoke;
 
+use super::super::weigh::{Weigh, allocated};
 use super::{Codec, CodecError};
 
 /// rkyv: values that are read in place, and never decoded. The values of the cache are [`Flat`].
@@ -41,7 +42,7 @@ const DEEPEST: NonZeroUsize = NonZeroUsize::new(128).expect("it is not 0");
 /// }
 ///
 /// let cache = Cache::<u32, Flat<Floor>>::builder()
-///     .memory(64 << 20, |_, floor| floor.bytes().len() as u64)
+///     .memory_bytes(64 << 20)
 ///     .tier(Tier::open("ram"), Rkyv)
 ///     .build(|number| Flat::new(&Floor { heights: vec![*number as i16; 10_000] }).map(Some))?;
 /// let floor = cache.get(&7)?.expect("every floor exists");
@@ -73,6 +74,15 @@ where
     fn checked(bytes: AlignedVec) -> Result<Self, CodecError> {
         let archived = Yoke::try_attach_to_cart(Arc::new(bytes), |bytes| check::<T>(bytes))?;
         Ok(Self { archived })
+    }
+}
+
+impl<T: Archive> Weigh for Flat<T>
+where
+    T::Archived: 'static,
+{
+    fn held_bytes(&self) -> usize {
+        allocated(self.bytes().len()) + allocated(2 * size_of::<usize>() + size_of::<AlignedVec>())
     }
 }
 

@@ -22,6 +22,7 @@ use super::metrics::Stats;
 use super::trace::{self, Lookup};
 use super::tracking::Notices;
 use super::warm_up::WarmUp;
+use super::weigh::Weigh;
 use super::worth::Worth;
 use crate::{Error, LoadError};
 
@@ -58,11 +59,23 @@ struct Shared<K: Key, V> {
     is_draining: AtomicBool,
 }
 
-impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
+impl<K: Key, V: Weigh + Send + Sync + 'static> AsyncCache<K, V> {
     /// Starts from the defaults, as [`Cache::builder`](crate::Cache::builder) does.
     #[must_use]
     pub fn builder() -> Builder<K, V> {
         Builder::new()
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
+    /// Starts like [`builder`](Self::builder), with the bytes of memory and of a value, for values that do not implement
+    /// [`Weigh`].
+    #[must_use]
+    pub fn builder_weighed(
+        bytes: u64,
+        weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static,
+    ) -> Builder<K, V> {
+        Builder::of(bytes, Box::new(weigher))
     }
 
     pub(crate) fn new(

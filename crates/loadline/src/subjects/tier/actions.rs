@@ -71,11 +71,9 @@ impl Codec<Object> for AnyCodec {
 pub(super) fn in_memory(pool: &Arc<Pool>) -> Result<Cache<u32, Object>, String> {
     let object_bytes = pool.object(0).bytes();
     let source = Arc::clone(pool);
-    let cache = Cache::<u32, Object>::builder()
-        // A shard has a fixed share, so there is room to spare.
-        .memory(8 * object_bytes * pool.len() as u64, |_, object| {
-            object.bytes()
-        })
+    // A shard has a fixed share, so there is room to spare.
+    let room = 8 * object_bytes * pool.len() as u64;
+    let cache = Cache::<u32, Object>::builder_weighed(room, |_, object| object.bytes())
         .expected_entry_bytes(object_bytes)
         .build(move |number: &u32| source.recompute(*number as usize).map(Some));
     let cache = cache.map_err(|error| error.to_string())?;
@@ -99,8 +97,7 @@ pub(super) fn over_server(
     let tier = Tier::open(url)
         .prefix(format!("{prefix}cache:"))
         .timeout(Duration::from_secs(5));
-    let cache = Cache::<u32, Object>::builder()
-        .memory(1, |_, object| object.bytes())
+    let cache = Cache::<u32, Object>::builder_weighed(1, |_, object| object.bytes())
         .tier(tier, AnyCodec(format))
         .build(move |number: &u32| source.recompute(*number as usize).map(Some));
     let cache = cache.map_err(|error| error.to_string())?;

@@ -195,9 +195,9 @@ impl Bench {
 impl Maker {
     fn make(&self) -> Result<Cache<u32, Object>, String> {
         let pool = Arc::clone(&self.pool);
-        let mut builder = Cache::<u32, Object>::builder()
-            .memory(self.load.memory_bytes, |_, object| object.bytes())
-            .expected_entry_bytes(self.object_bytes);
+        let weigher = |_: &u32, object: &Object| object.bytes();
+        let builder = Cache::<u32, Object>::builder_weighed(self.load.memory_bytes, weigher);
+        let mut builder = builder.expected_entry_bytes(self.object_bytes);
         if let Some((store, prefix)) = &self.tier {
             let store: Arc<dyn KeyValue> = Arc::<OverHandle>::clone(store);
             let tier = Tier::store(store)
