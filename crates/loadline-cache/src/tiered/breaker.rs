@@ -19,7 +19,8 @@ impl Default for BreakerPolicy {
         Self {
             failures: 3,
             first_pause: Duration::from_millis(100),
-            longest_pause: Duration::from_secs(5),
+            // A tier that is back is used again within two seconds, even if one probe fails after its return.
+            longest_pause: Duration::from_millis(800),
         }
     }
 }

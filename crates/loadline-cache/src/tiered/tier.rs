@@ -194,7 +194,7 @@ impl Tier {
     }
 
     /// The breaker: it opens after `failures` in a row, and lets a probe pass after `first_pause`, which doubles up to
-    /// `longest_pause`. Default 3, 100 ms and 5 s.
+    /// `longest_pause`. Default 3, 100 ms and 800 ms.
     ///
     /// Writes that are refused by a store that answers (a Redis server that is full, a replica, or without enough replicas;
     /// a full disk) do not open it. They have breakers of their own, one for values and one for invalidations

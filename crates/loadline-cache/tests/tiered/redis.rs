@@ -131,6 +131,30 @@ fn a_killed_server_costs_no_error_and_is_found_again() {
 }
 
 #[test]
+fn server_that_is_back_is_found_by_the_next_probe() {
+    let (mut redis, loads) = (Redis::start(), Count::default());
+    let tier = Tier::open(&redis.url()).prefix("p:").timeout(TIMEOUT);
+    let pages = numbered(tier, &loads);
+    redis.kill();
+    let opened = || pages.stats().tier.unwrap().opened;
+    let mut key = 0;
+    let mut wait = |what: &str, condition: &dyn Fn(&[Found]) -> bool| {
+        wait_until(what, || {
+            key += 1;
+            condition(&found(&pages, key))
+        });
+    };
+    // The pauses have grown.
+    wait("the breaker does not open", &|_| opened() >= 4);
+    let _redis = Redis::start_at(Arc::clone(&redis.port));
+    let before = opened();
+    wait("the tier does not recover", &|found| {
+        found[1] == Found::NotInTier
+    });
+    assert!(opened() <= before + 1);
+}
+
+#[test]
 fn a_server_that_is_not_there_yet_is_found_later() {
     let (mut redis, loads) = (Redis::start(), Count::default());
     redis.kill();

@@ -154,9 +154,38 @@ fn store_that_refuses_writes_keeps_its_reads() {
         store.set_refusal(None);
         clock.advance(10 * HOUR / 3_600);
         seen(&pages, 1);
+        pages.flush();
         assert!(!pages.stats().tier.unwrap().refuses_writes, "{refusal}");
         seen(&pages, 3);
         assert!(store.get(b"p:3").unwrap().is_some(), "{refusal}");
+    }
+}
+
+#[test]
+fn tier_is_used_within_two_seconds_of_its_return() {
+    for outage_seconds in [1, 7, 33, 100] {
+        let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
+        let pages = numbered(builder(tier(&store), &clock).memory_bytes(1), &loads);
+        seen(&pages, 1);
+        store.set_down(true);
+        for _ in 0..20 * outage_seconds {
+            seen(&pages, 1);
+            clock.advance(50 * MS);
+        }
+        // The first probe after the return still fails.
+        let opened = pages.stats().tier.unwrap().opened;
+        let mut pauses = 0;
+        while found(&pages, 1)[1] != Found::InTier {
+            if pages.stats().tier.unwrap().opened > opened {
+                store.set_down(false);
+            }
+            clock.advance(50 * MS);
+            pauses += 50;
+        }
+        assert!(
+            pauses <= 2_000,
+            "{outage_seconds} s: back after {pauses} ms"
+        );
     }
 }
 
