@@ -96,7 +96,7 @@ pub use tiered::{
     SystemClock, Tier, TierStats, Times, WarmUp, WarmUpEnd, Weigh, Worth, WriteMode, entry_bytes,
 };
 
-/// The example of the README compiles.
-#[cfg(doctest)]
+/// The examples of the README compile, with the features that they name.
+#[cfg(all(doctest, feature = "postcard", feature = "tokio"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

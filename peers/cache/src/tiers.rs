@@ -234,7 +234,8 @@ fn reopening(store: &str, is_settled: bool) -> anyhow::Result<()> {
     let value = Floor::generate(SIDE, SIDE, 7);
     let build = || {
         let value = value.clone();
-        let cache = Cache::<u32, Floor>::builder_weighed(64 << 20, |_, floor| floor.bytes()).tier(patient(Tier::open(&url)), Bitcode);
+        let cache = Cache::<u32, Floor>::builder_weighed(64 << 20, |_, floor| floor.bytes())
+            .tier(patient(Tier::open(&url)), Bitcode);
         cache.build(move |_| Ok::<_, io::Error>(Some(value.clone())))
     };
     let filled = build()?;
