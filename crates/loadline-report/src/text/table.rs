@@ -1,5 +1,6 @@
 //! Tables whose columns are aligned over all groups, and that fit the page.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::page::{Page, Style};
@@ -11,6 +12,9 @@ use crate::document::{Cell, Column, Row, Table};
 const NAME: (usize, usize) = (12, 40);
 /// A head that is wider than its cells is cut to this.
 const HEAD: usize = 15;
+/// A name that does not fit its column takes up to this many lines, each but the first indented.
+const NAME_LINES: usize = 3;
+const NAME_INDENT: &str = "  ";
 /// A phrase up to this long is not broken.
 const PHRASE: usize = 30;
 
@@ -27,7 +31,8 @@ pub(super) fn draw(page: &mut Page, table: &Table) {
         .iter()
         .map(|column| column.head.as_str().into())
         .collect();
-    let header = layout.pieces(&table.columns, &heads, false);
+    let name = heads.first().map(|head| plain(&head.text));
+    let header = layout.pieces(&table.columns, &heads, name.as_deref().unwrap_or_default());
     page.line(
         Style::Dim,
         &header.into_iter().map(|piece| piece.1).collect::<String>(),
@@ -40,7 +45,11 @@ pub(super) fn draw(page: &mut Page, table: &Table) {
             page.wrapped(Style::Bold, "", "  ", &plain(&group.title));
         }
         for row in &group.rows {
-            page.styled(&layout.pieces(&table.columns, &row.cells, row.is_part));
+            let (first, rest) = layout.name(row);
+            page.styled(&layout.pieces(&table.columns, &row.cells, &first));
+            for line in rest {
+                page.line(Style::Plain, &line);
+            }
             beneath(page, &layout, table, row);
         }
     }
@@ -137,19 +146,44 @@ impl Layout {
         }
     }
 
-    fn pieces(&self, heads: &[Column], cells: &[Cell], is_part: bool) -> Vec<(Style, String)> {
+    /// The name of a row as lines of the width of its column.
+    fn name(&self, row: &Row) -> (String, Vec<String>) {
+        let text = row.cells.first().map(|cell| plain(&cell.text));
+        let indent = if row.is_part { NAME_INDENT } else { "" };
+        let width = self.shown.first().map_or(0, |(_, width)| *width);
+        let mut lines = vec![indent.to_owned()];
+        for word in text.iter().flat_map(|text| text.split(' ')) {
+            let is_last = lines.len() == NAME_LINES;
+            let line = lines.last_mut().expect("it begins with one");
+            let is_empty = line.trim().is_empty();
+            let gap = usize::from(!is_empty);
+            if !is_empty && !is_last && columns(line) + gap + columns(word) > width {
+                lines.push(format!("{indent}{NAME_INDENT}{word}"));
+                continue;
+            }
+            if !is_empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        let mut lines = lines.into_iter();
+        let first = lines.next().unwrap_or_default();
+        let rest = lines.map(|line| shortened(&line, width).into_owned());
+        (first, rest.collect())
+    }
+
+    fn pieces(&self, heads: &[Column], cells: &[Cell], name: &str) -> Vec<(Style, String)> {
         let mut pieces = Vec::new();
         for (index, (place, width)) in self.shown.iter().enumerate() {
             let Some(cell) = cells.get(*place) else {
                 continue;
             };
-            let text = plain(&cell.text);
-            let indented = if is_part && index == 0 {
-                format!("  {text}")
+            let text = if index == 0 {
+                Cow::Borrowed(name)
             } else {
-                text.into_owned()
+                plain(&cell.text)
             };
-            let text = shortened(&indented, *width);
+            let text = shortened(&text, *width);
             let blank = " ".repeat(width.saturating_sub(columns(&text)));
             if index > 0 {
                 pieces.push((Style::Plain, " ".repeat(self.gap)));
