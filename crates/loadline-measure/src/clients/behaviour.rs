@@ -33,8 +33,8 @@ vocabulary! {
         Well = "well",
         /// It ended early by itself or by a signal.
         Crashed = "crashed",
-        /// It had to be stopped, because a call did not return.
-        Hung = "hung",
+        /// It was stopped while a call had not returned, which might have returned later.
+        Waiting = "waiting",
     }
 }
 

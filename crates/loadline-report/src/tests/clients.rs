@@ -45,9 +45,6 @@ pub(super) fn record() -> Record {
         }
         fixture::compare(&mut record, first, first + 1);
     }
-    clients.conclude(&record.cases);
-    let sentences = clients.best.iter().chain([&clients.advice]);
-    record.findings = sentences.cloned().collect();
     clients.behaviour = vec![Behaviour {
         subject: "redis-py 8.1.0".to_owned(),
         driver: "redis-py".to_owned(),
@@ -64,6 +61,8 @@ pub(super) fn record() -> Record {
         ending: Ending::Well,
         ..Behaviour::default()
     }];
+    clients.conclude(&record.cases);
+    record.findings = clients.sentences().cloned().collect();
     record.clients = Some(clients);
     record
 }
@@ -155,4 +154,52 @@ fn names_that_end_differently_are_not_cut_to_the_same() {
         assert_eq!(rows.count(), 2, "{name}:\n{text}");
     }
     assert!(text.contains("keys, 64 B values\n"), "{text}");
+}
+
+#[test]
+fn faults_are_the_second_sentence_of_the_verdict() {
+    let text = text(&record(), &TERMINAL);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let verdict = text.split("By operation").next().unwrap();
+    assert!(
+        verdict.contains(". With faults, 1 of 1 clients executed writes twice (redis-py)."),
+        "{verdict}"
+    );
+}
+
+#[test]
+fn client_that_still_waits_at_the_end_has_no_longest_call() {
+    let mut record = record();
+    let clients = record.clients.as_mut().unwrap();
+    clients.behaviour[0].ending = Ending::Waiting;
+    clients.behaviour[0].longest_call_ns = Some(8_000_000_000);
+    let text = text(&record, &TERMINAL);
+    assert!(
+        text.contains("over 8.00 s") && text.contains("waiting"),
+        "{text}"
+    );
+    assert!(!text.contains("hung"), "{text}");
+}
+
+/// Names that have more words than there is room for go on in the next line.
+#[test]
+fn long_names_are_wrapped_and_never_cut_to_the_same() {
+    let mut record = record();
+    let names = [
+        "redis-py 8.1.0 asyncio",
+        "redis-py 8.1.0 asyncio hiredis with everything else that is on",
+    ];
+    for pair in record.cases.chunks_mut(2) {
+        for (case, name) in pair.iter_mut().zip(names) {
+            case.subject.name = name.to_owned();
+        }
+    }
+    let text = text(&record, &TERMINAL);
+    let table = text.split("Clients, ").nth(1).unwrap();
+    assert!(
+        !table.split("When something").next().unwrap().contains("~"),
+        "{text}"
+    );
+    let words = table.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("else that is on"), "{text}");
 }

@@ -22,11 +22,10 @@ pub(super) const FAULTS: &str = "With faults, clients have their default setting
 
 /// The answers, the table and the behaviour.
 pub(super) fn sections(record: &Record, clients: &Clients) -> Vec<Option<Section>> {
-    let best = clients.best.iter().chain([&clients.advice]);
-    let best = best.filter(|text| !text.is_empty());
-    let best = best.map(|text| Item::new(Tone::Plain, text)).collect();
+    let sentences = clients.sentences();
+    let sentences = sentences.map(|text| Item::new(Tone::Plain, text)).collect();
     vec![
-        Section::new("By operation", vec![Block::List(best)]),
+        Section::new("By operation", vec![Block::List(sentences)]),
         table(record, clients),
         behaviour(&clients.behaviour),
     ]
@@ -34,7 +33,7 @@ pub(super) fn sections(record: &Record, clients: &Clients) -> Vec<Option<Section
 
 /// The sentences that the findings of the record begin with and that the first section has.
 pub(super) fn known(clients: &Clients) -> usize {
-    clients.best.len() + usize::from(!clients.advice.is_empty())
+    clients.sentences().count()
 }
 
 fn table(record: &Record, clients: &Clients) -> Option<Section> {
@@ -215,6 +214,13 @@ fn title(fault: &Fault) -> String {
 fn behaviour_row(one: &Behaviour) -> Row {
     let operations = &one.operations;
     let time = |ns: Option<u64>| shown(ns.map(|ns| words::duration(ns as f64)));
+    // The call of a client that was stopped while it waited might have returned later.
+    let longest = match (&one.ending, one.longest_call_ns) {
+        (Ending::Waiting, Some(ns)) => {
+            Cell::new(Tone::Bad, format!("over {}", words::duration(ns as f64)))
+        }
+        (_, ns) => time(ns),
+    };
     let twice = match one.executed_twice {
         Some(0) => "0".into(),
         Some(count) => Cell::new(Tone::Bad, format!("{count} of {}", one.faults)),
@@ -236,7 +242,7 @@ fn behaviour_row(one: &Behaviour) -> Row {
             words::amount(operations.failed).into(),
             words::amount(operations.unknown).into(),
             twice,
-            time(one.longest_call_ns),
+            longest,
             time(one.recovery_ns),
             shown(one.max_rss_bytes.map(words::bytes)),
             ending,

@@ -84,9 +84,11 @@ fn of_search(record: &Record, found: &str) -> Verdict {
 fn found(record: &Record) -> String {
     if let Some(clients) = &record.clients {
         let first = clients.best.first().filter(|_| clients.advice.is_empty());
-        let sentence = first.unwrap_or(&clients.advice);
-        if !sentence.is_empty() {
-            return sentence.trim_end_matches('.').to_owned();
+        let first = first.unwrap_or(&clients.advice);
+        let said = [first.as_str(), clients.faults.as_str()].join(" ");
+        let said = said.trim().trim_end_matches('.');
+        if !said.is_empty() {
+            return said.to_owned();
         }
     } else if record.capacity.is_some() {
         let found = record.findings.first();

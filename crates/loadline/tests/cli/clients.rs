@@ -442,8 +442,8 @@ fn runs_with_faults_count_what_clients_do() {
         "{away:?}"
     );
     // It has no timeout.
-    assert_eq!(of(Fault::Frozen).ending, Ending::Hung);
-    assert_eq!(of(Fault::Silent).ending, Ending::Hung);
+    assert_eq!(of(Fault::Frozen).ending, Ending::Waiting);
+    assert_eq!(of(Fault::Silent).ending, Ending::Waiting);
 }
 
 /// What a client has done until then says nothing about it.

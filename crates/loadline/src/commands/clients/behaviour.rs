@@ -272,7 +272,7 @@ impl<'p> Run<'p> {
             // A signal to the whole group of processes ends the driver as well.
             Err(_) if control.interrupted() => return None,
             Err(Broken::Silent(_)) => {
-                behaviour.ending = Ending::Hung;
+                behaviour.ending = Ending::Waiting;
                 behaviour.longest_call_ns = Some(waited);
             }
             Err(broken) => {

@@ -89,8 +89,7 @@ fn measure(plan: &ClientsPlan, shell: &Shell) -> Result<Recorded, Failure> {
     record.limits = gates
         .map(|gate| gate.judge(record, &clients, Op::name_of))
         .collect();
-    let sentences = clients.best.iter().chain([&clients.advice]);
-    let sentences: Vec<String> = sentences.filter(|text| !text.is_empty()).cloned().collect();
+    let sentences: Vec<String> = clients.sentences().cloned().collect();
     record.findings.splice(0..0, sentences);
     record.clients = Some(clients);
     Ok(recorded.refuse_errors())
