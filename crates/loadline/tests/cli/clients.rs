@@ -12,6 +12,7 @@ trap '' PIPE
 read -r config
 field() { [[ $config =~ \"$1\":\"?([^,\"}]*) ]] && printf '%s' "${BASH_REMATCH[1]}"; }
 client=$(field client) prefix=$(field key_prefix) size=$(field value_bytes) keys=$(field keys)
+echo "$client" >>starts
 mode=$(field mode) operation=$(field operation) host=$(field host) port=$(field port) rate=$(field rate)
 connect() { exec 3<>"/dev/tcp/$host/$port"; }
 connect 2>/dev/null
@@ -113,17 +114,25 @@ done
 
 /// A directory with the drivers.
 fn drivers(dir: &Dir) {
+    only_drivers(
+        dir,
+        &[
+            "one", "two", "liar", "mute", "late", "dead", "babble", "endless", "deserter", "eager",
+            "paced", "punctual", "omitting",
+        ],
+    );
+}
+
+/// A directory with those drivers that are named.
+fn only_drivers(dir: &Dir, names: &[&str]) {
     let folder = dir.path().join("drivers/bash");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("driver.sh"), DRIVER).unwrap();
     let mut manifest = "language = \"Bash\"\ncommand = [\"bash\", \"driver.sh\"]\n".to_owned();
-    for name in [
-        "one", "two", "liar", "mute", "late", "dead", "babble", "endless", "deserter", "eager",
-        "paced", "punctual", "omitting",
-    ] {
+    for name in names {
         manifest +=
             &format!("[[client]]\nname = \"{name}\"\nmodes = [\"sync\", \"faults\"]\nresp = [2]\n");
-        if ["eager", "paced", "punctual", "omitting"].contains(&name) {
+        if ["eager", "paced", "punctual", "omitting"].contains(name) {
             manifest += "rate = true\nconnections = true\n";
         }
     }
@@ -321,6 +330,29 @@ fn a_driver_that_breaks_the_contract_ends_the_run_with_a_sentence() {
         .failed(64, "unknown driver `three`");
     let listed = dir.run(&["clients", "--list"]).succeeded();
     assert_eq!(listed.lines().count(), 13, "{listed}");
+}
+
+/// The others are measured without it by the processes that run already.
+#[test]
+fn driver_that_fails_does_not_start_the_others_again() {
+    let dir = Dir::new();
+    only_drivers(&dir, &["one", "two", "deserter"]);
+    let words = ["--duration", "50ms", "--rounds", "2", "--json", "out.json"];
+    dir.run(&quick(&words)).succeeded();
+    let record = record(&dir);
+    assert_eq!(record.cases.len(), 2);
+    assert!(
+        record
+            .findings
+            .iter()
+            .any(|text| text.starts_with("deserter (RESP2) was left out: driver deserter ended")),
+        "{:?}",
+        record.findings
+    );
+    let starts = dir.read("drivers/bash/starts");
+    let mut starts: Vec<&str> = starts.lines().collect();
+    starts.sort_unstable();
+    assert_eq!(starts, ["deserter", "one", "two"]);
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl<'c> Comparison<'c> {
             self.note_unable(*op, &mut session.record);
             self.progress.say(&format!("{op}: loading {}", target.name));
             load(target, case, &case.prefix(&session.run_id))?;
-            while !self.op(*op, case, session, target)? {}
+            self.op(*op, case, session, target)?;
         }
         Ok(())
     }
@@ -169,38 +169,39 @@ impl<'c> Comparison<'c> {
         }
     }
 
-    /// Measures one operation; false if a driver failed and the others have to be measured again.
+    /// Measures one operation. If a driver fails, the rounds begin again without it, with the processes of the others.
     fn op(
         &mut self,
         op: Op,
         case: &Case,
         session: &mut Session<'_>,
         target: &mut Opened,
-    ) -> Result<bool, Failure> {
+    ) -> Result<(), Failure> {
         let mut entrants = self.start(op, case, session, target)?;
-        if entrants.is_empty() || session.shell.interrupted() {
-            return Ok(true);
+        while !entrants.is_empty() && !session.shell.interrupted() {
+            let machine = fingerprint::Counters::read();
+            let watch = target.watch();
+            let measured = match self.rounds(op, &mut entrants, session) {
+                Ok(measured) => measured,
+                Err(broken) => {
+                    let mut entrant = entrants.remove(broken.subject);
+                    let Some(failure) = entrant.subject.take_failure() else {
+                        return Err(failure(&target.name, &broken.error));
+                    };
+                    self.give_up(entrant.driver, entrant.resp, failure, &mut session.record)?;
+                    for entrant in &mut entrants {
+                        entrant.subject.take_driven();
+                    }
+                    continue;
+                }
+            };
+            let machine = machine.since();
+            session::note_steal(&mut session.record, &machine);
+            let mut around = target.seen_since(&watch, &case.executes());
+            (around.cpu_pressure, around.steal) = (machine.cpu_pressure, machine.steal);
+            return self.add(op, case, session, target, &mut entrants, &measured, &around);
         }
-        let machine = fingerprint::Counters::read();
-        let watch = target.watch();
-        let measured = match self.rounds(op, &mut entrants, session) {
-            Ok(measured) => measured,
-            Err(broken) => {
-                let index = broken.subject;
-                let entrant = &mut entrants[index];
-                let Some(failure) = entrant.subject.take_failure() else {
-                    return Err(failure(&target.name, &broken.error));
-                };
-                self.give_up(entrant.driver, entrant.resp, failure, &mut session.record)?;
-                return Ok(false);
-            }
-        };
-        let machine = machine.since();
-        session::note_steal(&mut session.record, &machine);
-        let mut around = target.seen_since(&watch, &case.executes());
-        (around.cpu_pressure, around.steal) = (machine.cpu_pressure, machine.steal);
-        self.add(op, case, session, target, &mut entrants, &measured, &around)?;
-        Ok(true)
+        Ok(())
     }
 
     /// Leaves a driver out that failed, unless it was named.

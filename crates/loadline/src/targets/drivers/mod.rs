@@ -1,5 +1,6 @@
 //! Drivers: programs that call a server through a client library, one process for each client.
 
+mod cause;
 mod protocol;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -249,13 +250,9 @@ impl Running {
             }
         };
         let text = self.said.text();
-        let lines: Vec<&str> = text
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-            .collect();
-        match lines.last() {
-            Some(last) => {
-                Failure::unavailable(format!("{what}\nIt said: {}", printable(&shortened(last))))
+        match cause::cause_in(&text) {
+            Some(cause) => {
+                Failure::unavailable(format!("{what}\nIt said: {}", printable(&shortened(cause))))
             }
             None => Failure::unavailable(what),
         }
