@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -73,25 +74,42 @@ type block struct {
 	start    time.Time
 	mutex    sync.Mutex
 	begun    int64
+	times    *times
+}
+
+// times are the histograms of a block. All goroutines count in them, so that a block has nothing to join, and they are cleared
+// before it begins: its time and its CPU time are those of the client.
+type times struct {
+	// service are times since calls began, and lag is how late they began (open loop).
+	response, service, lag []atomic.Uint64
+}
+
+func newTimes(isOpen bool) *times {
+	t := &times{response: make([]atomic.Uint64, slots)}
+	if isOpen {
+		t.service, t.lag = make([]atomic.Uint64, slots), make([]atomic.Uint64, slots)
+	}
+	return t
+}
+
+func (t *times) clear() {
+	for _, counts := range [][]atomic.Uint64{t.response, t.service, t.lag} {
+		for slot := range counts {
+			counts[slot].Store(0)
+		}
+	}
 }
 
 type part struct {
 	block  *block
 	choice uint32
-	slots  []uint64
-	// Times since calls began, and how late they began (open loop).
-	service, lag []uint64
-	errors       map[string]uint64
-	ops          uint64
-	misses       uint64
+	errors map[string]uint64
+	ops    uint64
+	misses uint64
 }
 
 func newPart(b *block, choice uint32) *part {
-	p := &part{block: b, choice: choice, slots: make([]uint64, slots), errors: map[string]uint64{}}
-	if b.config.Rate > 0 {
-		p.service, p.lag = make([]uint64, slots), make([]uint64, slots)
-	}
-	return p
+	return &part{block: b, choice: choice, errors: map[string]uint64{}}
 }
 
 // goesOn tells whether another call of size operations begins and, in an open loop, when it is due.
@@ -135,20 +153,21 @@ func (p *part) choose() int {
 
 func (p *part) done(due, begun time.Time, lag time.Duration, size int) {
 	now := time.Now()
+	times := p.block.times
 	if due.IsZero() {
-		record(p.slots, now.Sub(begun), size)
+		record(times.response, now.Sub(begun), size)
 	} else {
-		record(p.slots, now.Sub(due), size)
-		record(p.service, now.Sub(begun), size)
-		record(p.lag, lag, size)
+		record(times.response, now.Sub(due), size)
+		record(times.service, now.Sub(begun), size)
+		record(times.lag, lag, size)
 	}
 	p.ops += uint64(size)
 }
 
-func record(counts []uint64, time time.Duration, size int) {
+func record(counts []atomic.Uint64, time time.Duration, size int) {
 	ns := uint64(time)
 	shift := max(bits.Len64(ns)-11, 0)
-	counts[min(uint64(shift)*1024+ns>>shift, slots-1)] += uint64(size)
+	counts[min(uint64(shift)*1024+ns>>shift, slots-1)].Add(uint64(size))
 }
 
 func (p *part) note(value []byte, err error) {
@@ -252,48 +271,53 @@ func pauses() time.Duration {
 	return stats.PauseTotal
 }
 
-func measure(c client, config *config, keys []string, value string, duration, most int64, seed uint32) map[string]any {
+func measure(c client, config *config, keys []string, value string, times *times, duration, most int64, seed uint32) map[string]any {
 	ctx := context.Background()
-	user, system, _ := usage()
-	gc := pauses()
-	b := &block{config: config, duration: time.Duration(duration), most: most, start: time.Now()}
+	times.clear()
+	b := &block{config: config, duration: time.Duration(duration), most: most, times: times}
 	all := newPart(b, 0)
+	parts := make([]*part, config.Concurrency)
+	for i := range parts {
+		parts[i] = newPart(b, seed+uint32(i)*2654435761|1)
+	}
+	gc := pauses()
+	user, system, _ := usage()
+	b.start = time.Now()
 	if config.Mode == "faults" {
 		withFaults(ctx, c, b)
 	} else {
-		parts := make([]*part, config.Concurrency)
 		var wait sync.WaitGroup
-		for i := range parts {
-			parts[i] = newPart(b, seed+uint32(i)*2654435761|1)
+		for _, p := range parts {
 			wait.Add(1)
 			go func() {
 				defer wait.Done()
-				parts[i].run(ctx, c, keys, value)
+				p.run(ctx, c, keys, value)
 			}()
 		}
 		wait.Wait()
-		for _, p := range parts {
-			all.join(p)
-		}
 	}
 	elapsed := time.Since(b.start)
 	userAfter, systemAfter, rss := usage()
+	gc = pauses() - gc
+	for _, p := range parts {
+		all.join(p)
+	}
 	result := map[string]any{
 		"ops": all.ops, "errors": all.errors, "misses": all.misses, "elapsed_ns": elapsed,
 		"user_cpu_ns": userAfter - user, "system_cpu_ns": systemAfter - system,
-		"max_rss_bytes": rss, "gc_ns": pauses() - gc, "histogram": used(all.slots),
+		"max_rss_bytes": rss, "gc_ns": gc, "histogram": used(times.response),
 	}
 	if config.Rate > 0 {
-		result["service_histogram"], result["lag_histogram"] = used(all.service), used(all.lag)
+		result["service_histogram"], result["lag_histogram"] = used(times.service), used(times.lag)
 	}
 	return result
 }
 
 // used lists the slots that are used, with their counts.
-func used(counts []uint64) [][2]uint64 {
+func used(counts []atomic.Uint64) [][2]uint64 {
 	list := [][2]uint64{}
-	for slot, count := range counts {
-		if count > 0 {
+	for slot := range counts {
+		if count := counts[slot].Load(); count > 0 {
 			list = append(list, [2]uint64{uint64(slot), count})
 		}
 	}
@@ -303,17 +327,8 @@ func used(counts []uint64) [][2]uint64 {
 func (p *part) join(other *part) {
 	p.ops += other.ops
 	p.misses += other.misses
-	add(p.slots, other.slots)
-	add(p.service, other.service)
-	add(p.lag, other.lag)
 	for kind, count := range other.errors {
 		p.errors[kind] += count
-	}
-}
-
-func add(sum, other []uint64) {
-	for slot, count := range other {
-		sum[slot] += count
 	}
 }
 
@@ -355,6 +370,7 @@ func main() {
 		keys[i] = fmt.Sprintf("%s%08d", config.KeyPrefix, i)
 	}
 	value := strings.Repeat("x", config.ValueBytes)
+	times := newTimes(config.Rate > 0)
 	say(map[string]any{"ready": map[string]any{
 		"client": name, "version": version, "options": []string{},
 		"runtime": "Go " + strings.TrimPrefix(runtime.Version(), "go"),
@@ -374,6 +390,6 @@ func main() {
 		if _, err := fmt.Sscanf(lines.Text(), "go %d %d %d", &duration, &most, &seed); err != nil {
 			die("unknown line " + lines.Text())
 		}
-		say(map[string]any{"result": measure(c, &config, keys, value, duration, most, seed)})
+		say(map[string]any{"result": measure(c, &config, keys, value, times, duration, most, seed)})
 	}
 }
