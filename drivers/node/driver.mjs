@@ -1,4 +1,5 @@
-// A driver of Node's Redis clients: see docs/driver-protocol.md. Clients: ioredis, node-redis.
+// A driver of Node's Redis clients: see docs/driver-protocol.md. Clients: ioredis,
+// ioredis.autopipelining, node-redis. Keys and values are strings, as users of these clients pass and read them.
 
 import { createRequire } from "node:module";
 import { PerformanceObserver } from "node:perf_hooks";
@@ -124,7 +125,9 @@ class Block {
 class Ioredis {
   constructor(config) {
     const Redis = require("ioredis");
-    this.about = { client: "ioredis", version: require("ioredis/package.json").version, options: [] };
+    const enableAutoPipelining = config.client === "ioredis.autopipelining";
+    const options = enableAutoPipelining ? ["autopipelining"] : [];
+    this.about = { client: "ioredis", version: require("ioredis/package.json").version, options };
     this.make = () => {
       const client = new Redis({
         host: config.host,
@@ -132,6 +135,7 @@ class Ioredis {
         username: config.user ?? undefined,
         password: config.password ?? undefined,
         db: config.database,
+        enableAutoPipelining,
       });
       client.on("error", () => {});
       return client;
@@ -149,12 +153,12 @@ class Ioredis {
   }
 
   call(isGet, key, value) {
-    return isGet ? this.client.getBuffer(key) : this.client.set(key, value);
+    return isGet ? this.client.get(key) : this.client.set(key, value);
   }
 
   async pipeline(block, isGet, keys, value) {
     const pipeline = this.client.pipeline();
-    for (const key of keys) isGet ? pipeline.getBuffer(key) : pipeline.set(key, value);
+    for (const key of keys) isGet ? pipeline.get(key) : pipeline.set(key, value);
     for (const [error, reply] of await pipeline.exec()) {
       error ? block.fail(error, 1) : block.check(reply);
     }
@@ -188,7 +192,6 @@ class NodeRedis {
 
   async open() {
     this.client = await this.connect();
-    this.buffers = this.client.withTypeMapping({ [this.redis.RESP_TYPES.BLOB_STRING]: Buffer });
   }
 
   async connect() {
@@ -199,7 +202,7 @@ class NodeRedis {
   }
 
   call(isGet, key, value) {
-    return isGet ? this.buffers.get(key) : this.client.set(key, value);
+    return isGet ? this.client.get(key) : this.client.set(key, value);
   }
 
   async pipeline(block, isGet, keys, value) {
@@ -256,12 +259,12 @@ async function withFaults(client, config, block) {
 async function main() {
   const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
   const config = JSON.parse((await lines.next()).value);
-  const clients = { ioredis: Ioredis, "node-redis": NodeRedis };
+  const clients = { ioredis: Ioredis, "ioredis.autopipelining": Ioredis, "node-redis": NodeRedis };
   if (!clients[config.client]) throw new Error(`unknown client \`${config.client}\``);
   const client = new clients[config.client](config);
   await client.open();
   const keys = Array.from({ length: config.keys }, (_, i) => config.key_prefix + String(i).padStart(8, "0"));
-  const value = Buffer.alloc(config.value_bytes, "x");
+  const value = "x".repeat(config.value_bytes);
   say({ ready: { ...client.about, runtime: `Node ${process.versions.node}` } });
   const held = [];
   for await (const line of { [Symbol.asyncIterator]: () => lines }) {
