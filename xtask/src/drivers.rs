@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -21,6 +21,13 @@ const DIR: &str = "drivers";
 const MANIFEST: &str = "driver.toml";
 /// What clients of a cluster are also tested with.
 const CLUSTER: &str = "spawn-cluster:redis-server";
+
+/// The file in a folder until all steps of its installation have succeeded; `loadline clients` counts a folder that has it as
+/// not installed, whatever earlier steps have made.
+const INCOMPLETE: &str = ".install-incomplete";
+/// How often a step that goes on says so, and how often its end is looked for.
+const SAY_EVERY: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What to do.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -43,6 +50,8 @@ struct Manifest {
     libraries: Vec<String>,
     /// The commands that install and build the drivers.
     install: Vec<Vec<String>>,
+    /// About how long that takes on two CPUs, downloads included.
+    seconds: u64,
     /// What has to be installed for `cargo xtask drivers` only, with the reason; else every test of the project installs and
     /// tests all clients of the folder.
     elsewhere: Option<String>,
@@ -95,15 +104,16 @@ pub(crate) fn run_drivers(asked: &Asked<'_>) -> anyhow::Result<()> {
     }
     folders
         .retain(|folder| asked.folders.is_empty() || asked.folders.contains(&folder.name.as_str()));
-    run_cargo(&["build", "--package", "loadline", "--quiet"], &[])?;
+    if asked.install {
+        say(&announcement(&folders));
+    }
+    say("drivers: building loadline, which tests them");
+    run_cargo(&["build", "--package", "loadline"], &[])?;
+    if asked.install {
+        install_all(&mut folders);
+    }
     let mut runs = Vec::new();
     for folder in &folders {
-        if asked.install
-            && let Err(error) = folder.install()
-        {
-            say(&format!("drivers: {} is left out: {error:#}", folder.name));
-            continue;
-        }
         runs.extend(folder.runs());
         let of_cluster = folder.manifest.client.iter();
         let of_cluster = of_cluster.filter(|client| client.cluster);
@@ -113,6 +123,54 @@ pub(crate) fn run_drivers(asked: &Asked<'_>) -> anyhow::Result<()> {
         }));
     }
     test_all(&runs).context("see the lines above; not installed, or")
+}
+
+/// What is about to be installed, where it comes from, and how long it takes.
+fn announcement(folders: &[Folder]) -> String {
+    let names: Vec<&str> = folders.iter().map(|folder| folder.name.as_str()).collect();
+    let seconds: u64 = folders.iter().map(|folder| folder.manifest.seconds).sum();
+    let mut text = format!(
+        "drivers: installing {}; about {} on two CPUs, and the tests of each client after that",
+        names.join(", "),
+        about(seconds)
+    );
+    let packages: Vec<&str> = folders.iter().flat_map(Folder::missing_packages).collect();
+    if !packages.is_empty() {
+        text += &format!(
+            "\ndrivers: apt-get installs these packages of Debian for them: {}; to install them yourself or leave folders out, interrupt this now and name the folders",
+            packages.join(", ")
+        );
+    }
+    text
+}
+
+/// A time to the minute, or to ten seconds below that.
+fn about(seconds: u64) -> String {
+    match seconds {
+        0..100 => format!("{} seconds", seconds.div_ceil(10) * 10),
+        _ => format!("{} minutes", seconds.div_ceil(60)),
+    }
+}
+
+/// Installs folders one by one; those that cannot be had are named and left out.
+fn install_all(folders: &mut Vec<Folder>) {
+    let (all, mut place) = (folders.len(), 0);
+    folders.retain(|folder| {
+        place += 1;
+        let name = &folder.name;
+        let estimate = about(folder.manifest.seconds);
+        say(&format!(
+            "drivers: {name} ({place} of {all}): about {estimate}"
+        ));
+        let begun = Instant::now();
+        let done = folder.install();
+        let seconds = begun.elapsed().as_secs_f64();
+        match &done {
+            Ok(()) => say(&format!("drivers: {name} is installed ({seconds:.1} s)")),
+            Err(error) => say(&format!("drivers: {name} is left out: {error:#}")),
+        }
+        done.is_ok()
+    });
 }
 
 /// Tests every client whose folder does not say that it is tested elsewhere, after installing them if `install` says so, with
@@ -238,29 +296,39 @@ fn folders() -> anyhow::Result<Vec<Folder>> {
 }
 
 impl Folder {
-    /// Installs what the drivers need, and builds them.
-    fn install(&self) -> anyhow::Result<()> {
+    /// The Debian packages that have to be installed first.
+    fn missing_packages(&self) -> Vec<&str> {
         let manifest = &self.manifest;
         let lacks_program = !is_on_path(&manifest.program);
-        if lacks_program && manifest.packages.is_empty() {
-            bail!("there is no `{}` on PATH", manifest.program);
-        }
         // A program from elsewhere comes without Debian's packages; headers and the like do not.
         let wanted =
             |package: &&str| lacks_program || manifest.libraries.iter().any(|it| it == package);
         let packages = manifest.packages.iter().chain(&manifest.libraries);
-        let missing: Vec<&str> = packages
+        packages
             .map(String::as_str)
             .filter(wanted)
             .filter(|package| !is_package_installed(package))
-            .collect();
+            .collect()
+    }
+
+    /// Installs what the drivers need, and builds them.
+    fn install(&self) -> anyhow::Result<()> {
+        let manifest = &self.manifest;
+        if !is_on_path(&manifest.program) && manifest.packages.is_empty() {
+            bail!("there is no `{}` on PATH", manifest.program);
+        }
+        let missing = self.missing_packages();
         if !missing.is_empty() {
+            say(&format!("drivers: apt-get installs {}", missing.join(", ")));
             install_debian(&missing)?;
         }
-        manifest
-            .install
-            .iter()
-            .try_for_each(|step| try_again(TRIES, PAUSE, || self.step(step)))
+        let marker = self.path.join(INCOMPLETE);
+        let marked = || marker.display().to_string();
+        fs::write(&marker, "").with_context(marked)?;
+        for step in &manifest.install {
+            try_again(TRIES, PAUSE, || self.step(step))?;
+        }
+        fs::remove_file(&marker).with_context(marked)
     }
 
     fn step(&self, words: &[String]) -> anyhow::Result<()> {
@@ -275,11 +343,27 @@ impl Folder {
         } else {
             PathBuf::from(program)
         };
-        let status = Command::new(program)
+        let (name, begun) = (&self.name, Instant::now());
+        say(&format!("drivers: {name}: {shown}"));
+        let mut child = Command::new(program)
             .args(arguments)
             .current_dir(&self.path)
-            .status()
+            .spawn()
             .with_context(|| format!("`{shown}` could not be started"))?;
+        let mut said = begun;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if said.elapsed() >= SAY_EVERY {
+                said = Instant::now();
+                let seconds = begun.elapsed().as_secs();
+                say(&format!(
+                    "drivers: {name}: {shown}: goes on since {seconds} s"
+                ));
+            }
+            thread::sleep(LOOK_EVERY);
+        };
         if !status.success() {
             bail!("`{shown}` ended with {status}");
         }
@@ -348,7 +432,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_installed_is_no_broken_contract() {
-        let manifest = "language = \"Zig\"\nprogram = \"sh\"\ninstall = [[\"false\"]]\nclient = []";
+        let manifest = "language = \"Zig\"\nprogram = \"sh\"\ninstall = [[\"false\"]]\nseconds = 1\nclient = []";
         let folder = Folder {
             name: "zig".into(),
             path: ".".into(),
@@ -367,6 +451,69 @@ mod tests {
         assert!(!error.contains("driver-protocol"), "{error}");
     }
 
+    fn folder(path: &std::path::Path, steps: &str) -> Folder {
+        let manifest = format!(
+            "language = \"Zig\"\nprogram = \"sh\"\ninstall = [{steps}]\nseconds = 70\nclient = []"
+        );
+        Folder {
+            name: "zig".into(),
+            path: path.to_owned(),
+            manifest: toml::from_str(&manifest).unwrap(),
+        }
+    }
+
+    /// Whatever the steps before the one that fails have made, such as the files that the folder `needs`.
+    #[test]
+    fn folder_is_marked_until_its_last_step_has_succeeded() {
+        let dir = tempfile::tempdir().unwrap();
+        let marker = dir.path().join(INCOMPLETE);
+        let is_marked = "[\"sh\", \"-c\", \"test -e .install-incomplete && touch made\"]";
+        // The step that is started thrice fails at once: it has no program.
+        assert!(
+            folder(dir.path(), &format!("{is_marked}, []"))
+                .install()
+                .is_err()
+        );
+        assert!(dir.path().join("made").exists() && marker.exists());
+        folder(dir.path(), is_marked).install().unwrap();
+        assert!(!marker.exists());
+    }
+
+    #[test]
+    fn what_is_about_to_be_installed_is_announced_with_its_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut zig = folder(dir.path(), "[\"true\"]");
+        zig.manifest.libraries = vec!["no-such-library-of-zig".into()];
+        assert_eq!(
+            announcement(&[zig]).lines().collect::<Vec<_>>(),
+            [
+                "drivers: installing zig; about 70 seconds on two CPUs, and the tests of each client after that",
+                "drivers: apt-get installs these packages of Debian for them: no-such-library-of-zig; to install them yourself or leave folders out, interrupt this now and name the folders",
+            ]
+        );
+        assert_eq!(about(301), "6 minutes");
+    }
+
+    /// `CARGO_TARGET_DIR` or a configuration would move programs away from where the manifest's commands look for them.
+    #[test]
+    fn programs_of_cargo_are_built_where_they_are_looked_for() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(DIR);
+        for (folder, place) in [("rust", "target"), ("loadline", "../rust/target")] {
+            let text = fs::read_to_string(root.join(folder).join(MANIFEST)).unwrap();
+            let manifest: Manifest = toml::from_str(&text).unwrap();
+            let [step] = &manifest.install[..] else {
+                panic!("{:?}", manifest.install);
+            };
+            let flag = step.iter().position(|word| word == "--target-dir");
+            assert_eq!(
+                flag.map(|flag| step[flag + 1].as_str()),
+                Some(place),
+                "{folder}"
+            );
+            assert!(text.contains(&format!("\"{place}/release/")), "{text}");
+        }
+    }
+
     /// Each folder in the repository can be installed by its manifest, and none names where packages come from.
     #[test]
     fn every_manifest_is_one() {
@@ -379,6 +526,11 @@ mod tests {
             };
             let manifest: Manifest = toml::from_str(&text).unwrap();
             assert!(!manifest.install.is_empty() && !manifest.client.is_empty());
+            assert!(
+                (1..=300).contains(&manifest.seconds),
+                "{}",
+                manifest.seconds
+            );
             let reason = manifest.elsewhere.as_deref();
             assert!(reason.is_none_or(|reason| !reason.trim().is_empty()));
             everywhere += manifest.client.iter().filter(|_| reason.is_none()).count();

@@ -67,6 +67,9 @@ pub(crate) struct ClientsArgs {
     /// Directory of the drivers [default: drivers, here or above the program]
     #[arg(long, value_name = "DIR")]
     pub(crate) drivers: Option<PathBuf>,
+    /// Directory of one more driver (of its driver.toml), anywhere; repeatable
+    #[arg(long, value_name = "DIR")]
+    pub(crate) driver: Vec<PathBuf>,
     /// Number of keys [default: 1k]
     #[arg(long, value_name = "N", value_parser = units::positive_count)]
     pub(crate) keys: Option<u64>,

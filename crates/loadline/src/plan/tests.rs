@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::Parser;
 
 use super::*;
-use crate::args::{Cli, Command};
+use crate::args::{Cli, ClientsArgs, Command};
 use crate::exit::Exit;
 use crate::target::Address;
 
@@ -551,7 +551,11 @@ fn clients_plan() -> serde_json::Value {
     let Command::Clients(args) = cli.command else {
         panic!("it is clients");
     };
-    let known = drivers(dir.path()).unwrap();
+    let args = ClientsArgs {
+        drivers: Some(dir.path().to_owned()),
+        ..*args
+    };
+    let known = known_drivers(&args).unwrap();
     resolve_clients(&args, known, &around())
         .unwrap()
         .describe()

@@ -28,14 +28,13 @@ use crate::targets::drivers::{About, Running};
 use way::{config, load, way_to};
 
 pub(super) fn run(args: &ClientsArgs) -> anyhow::Result<ExitCode> {
-    let dir = || plan::drivers_directory(args.drivers.as_deref());
     if args.list {
-        return Ok(list::print(&plan::drivers(&dir()?)?)?);
+        return Ok(list::print(&plan::known_drivers(args)?)?);
     }
     if let Some(asked) = &args.conformance {
         return conformance::run(args, plan::drivers_called(asked, args.drivers.as_deref())?);
     }
-    let known = plan::drivers(&dir()?)?;
+    let known = plan::known_drivers(args)?;
     let plan = plan::resolve_clients(args, known, &surroundings())?;
     session::execute(
         "clients",
@@ -212,7 +211,8 @@ impl<'c> Comparison<'c> {
         failure: Failure,
         record: &mut Record,
     ) -> Result<(), Failure> {
-        let is_needed = self.plan.is_chosen || driver.name == self.plan.reference;
+        let is_asked = self.plan.is_chosen || driver.is_given;
+        let is_needed = is_asked || driver.name == self.plan.reference;
         if is_needed || failure.exit() == Exit::Interrupted {
             return Err(failure);
         }

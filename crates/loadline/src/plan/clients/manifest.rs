@@ -10,6 +10,8 @@ use crate::files;
 
 /// The file that describes the drivers of a folder.
 const MANIFEST: &str = "driver.toml";
+/// The file that `cargo xtask drivers --install` leaves in a folder until all of its steps have succeeded.
+const INCOMPLETE: &str = ".install-incomplete";
 /// The folder of the drivers in the repository.
 const FOLDER: &str = "drivers";
 /// The largest manifest that is read, in bytes.
@@ -76,6 +78,8 @@ pub(crate) struct Driver {
     pub(crate) rate: bool,
     /// Whether it calls a cluster.
     pub(crate) cluster: bool,
+    /// Whether its folder was named, so that it is measured in any case.
+    pub(crate) is_given: bool,
 }
 
 /// A `driver.toml`. The fields of installations belong to `cargo xtask drivers`.
@@ -108,7 +112,8 @@ struct Entry {
 impl Driver {
     /// The program, as a path or a name on PATH; `None` if the driver is not installed.
     pub(crate) fn program(&self) -> Option<PathBuf> {
-        if !self.needs.iter().all(|need| self.dir.join(need).exists()) {
+        let has = |file: &Path| self.dir.join(file).exists();
+        if has(Path::new(INCOMPLETE)) || !self.needs.iter().all(|need| has(need)) {
             return None;
         }
         let program = Path::new(self.command.first()?);
@@ -120,6 +125,14 @@ impl Driver {
 
     /// That it is not installed, and how to install it.
     pub(crate) fn not_installed(&self) -> Failure {
+        if self.is_given {
+            let manifest = self.dir.join(MANIFEST);
+            return Failure::unavailable(format!(
+                "Driver {} is not installed: its program or a file that it needs is missing.\n{} lists what it needs and how to install it.",
+                self.name,
+                manifest.display()
+            ));
+        }
         let folder = self.dir.file_name().unwrap_or_default().to_string_lossy();
         Failure::unavailable(format!(
             "Driver {} is not installed.\nInstall it with `cargo xtask drivers --install {folder}` in a checkout of Loadline.",
@@ -189,6 +202,21 @@ pub(crate) fn drivers(dir: &Path) -> Result<Vec<Driver>, Failure> {
     Ok(drivers)
 }
 
+/// The drivers of a folder that was named.
+///
+/// # Errors
+/// If it does not exist, or its manifest is not valid.
+pub(crate) fn given(folder: &Path) -> Result<Vec<Driver>, Failure> {
+    let found = folder.canonicalize().map_err(|error| {
+        Failure::unavailable(format!("--driver {}: {error}.", folder.display()))
+    })?;
+    let mut drivers = in_folder(&found)?;
+    for driver in &mut drivers {
+        driver.is_given = true;
+    }
+    Ok(drivers)
+}
+
 /// The drivers of one folder.
 ///
 /// # Errors
@@ -227,6 +255,7 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Vec<Driver>, Failure> {
             connections: entry.connections,
             rate: entry.rate,
             cluster: entry.cluster,
+            is_given: false,
         });
     }
     if drivers.iter().any(|driver| driver.command.is_empty()) {

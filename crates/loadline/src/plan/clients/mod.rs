@@ -25,7 +25,8 @@ use crate::target::{Address, Target};
 use crate::units::{count_text, duration_text, value_size_text};
 use crate::workload;
 
-pub(crate) use manifest::{Driver, DriverMode, directory, drivers, in_folder};
+pub(crate) use manifest::{Driver, DriverMode};
+use manifest::{directory, drivers, given, in_folder};
 pub(crate) use ops::Op;
 
 const DEFAULT_OPS: [&str; 5] = [
@@ -182,6 +183,9 @@ fn chosen(args: &ClientsArgs, known: Vec<Driver>) -> Result<(Vec<Driver>, Vec<St
     if args.only.is_empty() {
         let (drivers, missing): (Vec<_>, Vec<_>) =
             known.into_iter().partition(Driver::is_installed);
+        if let Some(given) = missing.iter().find(|driver| driver.is_given) {
+            return Err(given.not_installed());
+        }
         if drivers.is_empty() {
             return Err(Failure::unavailable(
                 "No driver is installed.\nInstall them with `cargo xtask drivers --install` in a checkout of Loadline.",
@@ -197,7 +201,9 @@ fn chosen(args: &ClientsArgs, known: Vec<Driver>) -> Result<(Vec<Driver>, Vec<St
         return Ok((drivers, sentence.into_iter().collect()));
     }
     let mut drivers: Vec<Driver> = Vec::new();
-    for name in &args.only {
+    let given = known.iter().filter(|driver| driver.is_given);
+    let given: Vec<String> = given.map(|driver| driver.name.clone()).collect();
+    for name in args.only.iter().chain(&given) {
         let driver = find("--only", name, &known)?;
         if !driver.is_installed() {
             return Err(driver.not_installed());
@@ -474,6 +480,31 @@ impl ClientsPlan {
         });
         out.line_of(latency);
     }
+}
+
+/// All drivers: those of the tree, and those whose folders are named, which need no tree.
+///
+/// # Errors
+/// If there is no tree although it is needed, a manifest is not valid, or two clients have the same name.
+pub(crate) fn known_drivers(args: &ClientsArgs) -> Result<Vec<Driver>, Failure> {
+    let mut known = match directory(args.drivers.as_deref()) {
+        Ok(dir) => drivers(&dir)?,
+        Err(_) if args.drivers.is_none() && !args.driver.is_empty() => Vec::new(),
+        Err(failure) => return Err(failure),
+    };
+    for folder in &args.driver {
+        for driver in given(folder)? {
+            if known.iter().any(|other| other.name == driver.name) {
+                return Err(Failure::bad_file(format!(
+                    "{}: another folder has a client `{}`; give it another name in its driver.toml.",
+                    folder.display(),
+                    driver.name
+                )));
+            }
+            known.push(driver);
+        }
+    }
+    Ok(known)
 }
 
 /// The drivers that a name or a folder stands for.

@@ -50,7 +50,56 @@ fn resolved(words: &[&str]) -> Result<ClientsPlan, Failure> {
     let Command::Clients(args) = cli.command else {
         panic!("{words:?}");
     };
-    resolve(&args, drivers(dir.path())?, &around())
+    let args = ClientsArgs {
+        drivers: Some(dir.path().to_owned()),
+        ..*args
+    };
+    resolve(&args, known_drivers(&args)?, &around())
+}
+
+/// A folder outside the tree, whose clients are measured beside those that are named.
+#[test]
+fn driver_of_a_folder_is_measured_beside_those_of_the_tree() {
+    let own = tempfile::tempdir().unwrap();
+    let path = own.path().to_str().unwrap();
+    let missing = resolved(&["--driver", path]).unwrap_err();
+    assert!(missing.to_string().contains("driver.toml"), "{missing}");
+    let write = |name: &str, program: &str| {
+        let text = format!(
+            "language = \"Shell\"\ncommand = [\"{program}\"]\n[[client]]\nname = \"{name}\"\nmodes = [\"sync\"]\nresp = [2]"
+        );
+        std::fs::write(own.path().join("driver.toml"), text).unwrap();
+    };
+    write("mine", "sh");
+    let names = |words: &[&str]| {
+        let plan = resolved(&[&["--driver", path], words].concat()).unwrap();
+        let names = plan.drivers.into_iter().map(|driver| driver.name);
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names(&[]), ["one", "one.fast", "mine"]);
+    assert_eq!(names(&["--only", "one.fast"]), ["one.fast", "mine"]);
+    write("mine", "./no-such-program");
+    let missing = resolved(&["--driver", path]).unwrap_err();
+    assert_eq!(missing.exit(), Exit::Unavailable);
+    assert!(
+        missing.to_string().contains("lists what it needs"),
+        "{missing}"
+    );
+    write("one", "sh");
+    let twice = resolved(&["--driver", path]).unwrap_err();
+    assert!(twice.to_string().contains("another folder has"), "{twice}");
+}
+
+#[test]
+fn folder_whose_installation_did_not_end_is_not_installed() {
+    let dir = folder();
+    let of = || drivers(dir.path()).unwrap().remove(0);
+    assert!(of().is_installed());
+    let marker = dir.path().join("shell/.install-incomplete");
+    std::fs::write(&marker, "").unwrap();
+    assert!(!of().is_installed());
+    std::fs::remove_file(&marker).unwrap();
+    assert!(of().is_installed());
 }
 
 #[test]
