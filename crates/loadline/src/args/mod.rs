@@ -153,6 +153,9 @@ pub(crate) enum Command {
     /// Calls the target of a sweep while the client's instructions are counted
     #[command(name = "__client", hide = true)]
     Client(Box<ClientArgs>),
+    /// Drives the client of this project
+    #[command(name = "__driver", hide = true)]
+    Driver,
     /// Fills or opens an engine, and says what that takes
     #[command(name = "__engine", hide = true)]
     Engine(EngineArgs),

@@ -9,6 +9,7 @@ mod compare;
 mod completions;
 mod connections;
 mod doctor;
+mod driver;
 mod engine;
 mod engines;
 mod gate;
@@ -50,6 +51,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Man(args) => completions::man(&args),
         Command::Client(args) => client::run(&args),
         Command::Connections => connections::run(),
+        Command::Driver => driver::run(),
         Command::Engine(args) => engine::run(&args),
         Command::Tidy(args) => {
             servers::tidy(&args.name)?;

@@ -332,6 +332,52 @@ fn a_driver_that_breaks_the_contract_ends_the_run_with_a_sentence() {
     assert_eq!(listed.lines().count(), 13, "{listed}");
 }
 
+#[test]
+fn without_drivers_the_own_client_is_measured() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.path().join("none")).unwrap();
+    let words = [
+        "clients",
+        "embedded",
+        "--drivers",
+        "none",
+        "--no-faults",
+        "--ops",
+        "get,set-pipeline-10",
+        "--keys",
+        "20",
+        "--warmup",
+        "0ms",
+        "--duration",
+        "50ms",
+        "--rounds",
+        "2",
+        "--json",
+        "out.json",
+    ];
+    let text = dir.run(&words).succeeded();
+    assert!(text.contains("cargo xtask drivers --install"), "{text}");
+    let record = record(&dir);
+    let rows = record.clients.unwrap().rows;
+    assert_eq!(rows.len(), 2);
+    assert!(
+        rows.iter()
+            .all(|row| row.is_valid && row.driver == "loadline")
+    );
+}
+
+#[test]
+fn built_in_driver_keeps_the_contract() {
+    let dir = Dir::new();
+    let program = env!("CARGO_BIN_EXE_loadline");
+    let manifest = format!(
+        "language = \"Rust\"\ncommand = [\"{program}\", \"__driver\"]\n[[client]]\nname = \"loadline\"\nmodes = [\"sync\", \"pipeline\", \"faults\"]\nresp = [2, 3]\n"
+    );
+    std::fs::write(dir.path().join("driver.toml"), manifest).unwrap();
+    dir.run(&["clients", "embedded", "--conformance", "."])
+        .succeeded();
+}
+
 /// The others are measured without it by the processes that run already.
 #[test]
 fn driver_that_fails_does_not_start_the_others_again() {

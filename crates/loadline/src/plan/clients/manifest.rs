@@ -110,6 +110,31 @@ struct Entry {
 }
 
 impl Driver {
+    /// The client of this project, which the program itself drives.
+    ///
+    /// # Errors
+    /// If the program does not know its own path.
+    pub(crate) fn built_in() -> Result<Self, Failure> {
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::unavailable(format!("The program itself: {error}.")))?;
+        Ok(Self {
+            name: "loadline".to_owned(),
+            language: "Rust".to_owned(),
+            dir: PathBuf::from("/"),
+            command: vec![
+                program.to_string_lossy().into_owned(),
+                "__driver".to_owned(),
+            ],
+            needs: Vec::new(),
+            modes: vec![DriverMode::Sync, DriverMode::Pipeline, DriverMode::Faults],
+            resp: vec![2, 3],
+            connections: false,
+            rate: false,
+            cluster: false,
+            is_given: false,
+        })
+    }
+
     /// The program, as a path or a name on PATH; `None` if the driver is not installed.
     pub(crate) fn program(&self) -> Option<PathBuf> {
         let has = |file: &Path| self.dir.join(file).exists();

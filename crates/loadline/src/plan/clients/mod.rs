@@ -187,9 +187,9 @@ fn chosen(args: &ClientsArgs, known: Vec<Driver>) -> Result<(Vec<Driver>, Vec<St
             return Err(given.not_installed());
         }
         if drivers.is_empty() {
-            return Err(Failure::unavailable(
-                "No driver is installed.\nInstall them with `cargo xtask drivers --install` in a checkout of Loadline.",
-            ));
+            let others = "No driver of another client is installed, so only the client of this project is measured. \
+                `cargo xtask drivers --install` in a checkout of Loadline installs those of 20 others, such as redis-py and go-redis; --driver DIR measures one of your own.";
+            return Ok((vec![Driver::built_in()?], vec![others.to_owned()]));
         }
         let missing: Vec<&str> = missing.iter().map(|driver| driver.name.as_str()).collect();
         let sentence = (!missing.is_empty()).then(|| {
@@ -489,7 +489,7 @@ impl ClientsPlan {
 pub(crate) fn known_drivers(args: &ClientsArgs) -> Result<Vec<Driver>, Failure> {
     let mut known = match directory(args.drivers.as_deref()) {
         Ok(dir) => drivers(&dir)?,
-        Err(_) if args.drivers.is_none() && !args.driver.is_empty() => Vec::new(),
+        Err(_) if args.drivers.is_none() && !args.list => Vec::new(),
         Err(failure) => return Err(failure),
     };
     for folder in &args.driver {
