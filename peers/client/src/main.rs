@@ -157,8 +157,8 @@ struct Asked {
 
 fn main() -> anyhow::Result<()> {
     let asked = Asked::parse(std::env::args().skip(1))?;
-    let mut arms = arms::all(&asked.url, asked.hiredis.as_deref())?;
-    arms.retain(|arm| asked.arm.as_deref().is_none_or(|name| name == arm.name()));
+    let (hiredis, only) = (asked.hiredis.as_deref(), asked.arm.as_deref());
+    let mut arms = arms::all(&asked.url, hiredis, only)?;
     let mut order = Order(0x9E37_79B9_7F4A_7C15);
     let on_cluster = asked.url.starts_with("cluster://");
     for (case, work, ops) in CASES {

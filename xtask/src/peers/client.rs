@@ -82,9 +82,8 @@ fn goal(case: &str, peer: &str) -> Goal {
 ///
 /// # Errors
 /// If a program cannot be built or started, or its output is not understood.
-pub(super) fn measure(asked: &Asked) -> anyhow::Result<Table> {
+pub(super) fn measure(asked: &Asked, table: &mut Table) -> anyhow::Result<()> {
     asked.check_cases(&CASES)?;
-    let mut table = Table::default();
     // The counting program is built first, so that the plain one remains.
     let built = target_dir(Some(MANIFEST))?.join("release/client-peers");
     let counting = built.with_file_name("client-peers-counting");
@@ -93,40 +92,34 @@ pub(super) fn measure(asked: &Asked) -> anyhow::Result<Table> {
     build(&[])?;
     let dir = std::env::temp_dir().join(format!("loadline-peers-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
-    let hiredis = hiredis_driver(&dir, &mut table);
+    let hiredis = hiredis_driver(&dir, table);
     let measured = Server::redis(&dir).and_then(|redis| {
         let bench = Bench::new(&redis, hiredis.as_deref());
         for case in CASES.into_iter().filter(|case| asked.wants(case)) {
             if case != OURS_SERVES && !case.starts_with(ON_CLUSTER) {
-                bench.time(case, case, asked.rounds, &built, &mut table)?;
+                bench.time(case, case, asked.rounds, &built, table)?;
             }
         }
         if asked.wants(OURS_SERVES) {
             let ours = Server::loadline(&build_ours()?)?;
             let bench = Bench::new(&ours, None);
-            bench.time(
-                OURS_SERVES,
-                OURS_SERVES_WORK,
-                asked.rounds,
-                &built,
-                &mut table,
-            )?;
+            bench.time(OURS_SERVES, OURS_SERVES_WORK, asked.rounds, &built, table)?;
         }
         if asked.wants_any(&CASES, ON_CLUSTER) {
             let masters = Masters::start(&dir)?;
             let bench = Bench::on_cluster(&masters);
             let cases = CASES.iter().filter(|case| case.starts_with(ON_CLUSTER));
             for case in cases.filter(|case| asked.wants(case)) {
-                bench.time(case, case, asked.rounds, &built, &mut table)?;
+                bench.time(case, case, asked.rounds, &built, table)?;
             }
         }
         if asked.cases.is_empty() {
-            bench.count(&built, &counting, &dir, &mut table)?;
+            bench.count(&built, &counting, &dir, table);
         }
         Ok(())
     });
     std::fs::remove_dir_all(&dir).with_context(|| format!("{} is left", dir.display()))?;
-    measured.map(|()| table)
+    measured
 }
 
 fn build(features: &[&str]) -> anyhow::Result<()> {
@@ -223,13 +216,7 @@ impl<'a> Bench<'a> {
     }
 
     /// System calls, allocations and instructions per operation, as lines below the table.
-    fn count(
-        &self,
-        program: &Path,
-        counting: &Path,
-        dir: &Path,
-        table: &mut Table,
-    ) -> anyhow::Result<()> {
+    fn count(&self, program: &Path, counting: &Path, dir: &Path, table: &mut Table) {
         let (strace, valgrind) = (is_on_path("strace"), is_on_path("valgrind"));
         if !strace {
             table.note("System calls were not counted, because strace is not on PATH.".into());
@@ -248,8 +235,11 @@ impl<'a> Bench<'a> {
                 case,
                 &["--ops", &ops.to_string(), "--rounds", "2"],
             );
+            let counted = run_pinned(&words).and_then(|ended| blocks(&ended.stdout));
+            let Some(mut blocks) = noted(counted, &format!("{case:<18}"), table) else {
+                continue;
+            };
             // The first round warms up buffers.
-            let mut blocks = blocks(&run_pinned(&words)?.stdout)?;
             blocks.drain(..blocks.len() / 2);
             blocks.sort_by(|one, other| one.arm.cmp(&other.arm));
             for block in blocks {
@@ -257,18 +247,25 @@ impl<'a> Bench<'a> {
                     let rest = ["--arm", &block.arm, "--ops", &ops.to_string()];
                     self.words(program, case, &rest)
                 };
+                let line = format!("{case:<18} {:<18}", block.arm);
                 let calls = (strace && block.arm != "hiredis")
                     .then(|| counts::system_calls(dir, ops, words))
-                    .transpose()?;
+                    .and_then(|counted| noted(counted, &line, table));
                 let instructions = valgrind
                     .then(|| counts::instructions(dir, ops, words))
-                    .transpose()?;
+                    .and_then(|counted| noted(counted, &line, table));
                 let counts = [calls, block.allocations_per_op, instructions];
                 table.note(line_of(&block, counts));
             }
         }
-        Ok(())
     }
+}
+
+/// What was counted; a count that failed is a note below the table, and the others go on.
+fn noted<T>(counted: anyhow::Result<T>, line: &str, table: &mut Table) -> Option<T> {
+    counted
+        .map_err(|error| table.note(format!("{line} not counted: {error:#}")))
+        .ok()
 }
 
 /// A line with the system calls, allocations and instructions of a client.

@@ -48,11 +48,28 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
         _ => ("generator", arguments),
     };
     let asked = Asked::parse(flags)?;
-    let table: Table = match name {
-        "generator" => generator::measure(&asked)?,
-        "client" => client::measure(&asked)?,
+    let mut table = Table::default();
+    let measured = match name {
+        "generator" => generator::measure(&asked, &mut table),
+        "client" => client::measure(&asked, &mut table),
         other => bail!("unknown table `{other}`; usage:\n{USAGE}"),
     };
+    finish(&asked, table, measured)
+}
+
+/// Prints the table, also what there is of it if something failed after that was measured.
+///
+/// # Errors
+/// The failure, or that the table cannot be written.
+fn finish(asked: &Asked, mut table: Table, measured: anyhow::Result<()>) -> anyhow::Result<()> {
+    if let Err(error) = &measured {
+        if table.is_empty() {
+            return measured;
+        }
+        table.note(format!(
+            "This is what was measured before a failure: {error:#}"
+        ));
+    }
     match asked.json.as_deref() {
         Some("-") => {
             say(&table.to_string());
@@ -64,7 +81,8 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
             print(&table.to_string())
         }
         None => print(&table.to_string()),
-    }
+    }?;
+    measured
 }
 
 fn print(text: &str) -> anyhow::Result<()> {
@@ -187,6 +205,32 @@ mod tests {
             assert!(Asked::parse(wrong).is_err(), "{wrong:?}");
         }
     }
+    #[test]
+    fn failure_after_a_case_keeps_its_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("table.json");
+        let mut asked = Asked::parse(&[]).unwrap();
+        asked.json = Some(file.display().to_string());
+        let nothing = finish(&asked, Table::default(), Err(anyhow::anyhow!("no server")));
+        assert!(nothing.is_err() && !file.exists());
+        let sample = Sample {
+            ops_per_s: 10.0,
+            cpu_ns_per_op: 1.0,
+        };
+        let mut table = Table::default();
+        let goal = table::Goal::default();
+        table.add(table::Row::new(
+            "get",
+            "hiredis",
+            &[sample],
+            &[sample],
+            goal,
+        ));
+        let failed = finish(&asked, table, Err(anyhow::anyhow!("no profile")));
+        assert_eq!(failed.unwrap_err().to_string(), "no profile");
+        assert!(std::fs::read_to_string(&file).unwrap().contains("hiredis"));
+    }
+
     #[test]
     fn every_arm_takes_its_turn_in_every_round() {
         let mut turns = Vec::new();

@@ -186,6 +186,11 @@ impl Table {
         self.notes.push(sentence);
     }
 
+    /// Whether nothing was measured.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.memory.is_none()
+    }
+
     pub(super) fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("rows are numbers and text")
     }

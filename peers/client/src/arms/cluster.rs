@@ -6,17 +6,32 @@ use loadline_client::commands::{get, set};
 use rustis::client::BatchPreparedCommand;
 use rustis::commands::StringCommands;
 
-use super::{Arm, Runtimes, Work, keys, spread, value};
+use super::{Arm, Connect, Runtimes, Work, connected, keys, spread, value};
 use crate::VALUE_BYTES;
 
-/// Every client of clusters that is there. `nodes` is `host:port[,host:port...]`.
-pub fn all(nodes: &str) -> anyhow::Result<Vec<Box<dyn Arm>>> {
-    Ok(vec![
-        Box::new(Ours::connect(nodes)?),
-        Box::new(RedisRs::connect(nodes)?),
-        Box::new(Fred::connect(nodes)?),
-        Box::new(Rustis::connect(nodes)?),
-    ])
+/// The clients of clusters, or the one that is called `only`. `nodes` is `host:port[,host:port...]`.
+pub fn all(nodes: &str, only: Option<&str>) -> anyhow::Result<Vec<Box<dyn Arm>>> {
+    fill(nodes)?;
+    let ours = || -> anyhow::Result<Box<dyn Arm>> { Ok(Box::new(Ours::connect(nodes)?)) };
+    let redis = || -> anyhow::Result<Box<dyn Arm>> { Ok(Box::new(RedisRs::connect(nodes)?)) };
+    let fred = || -> anyhow::Result<Box<dyn Arm>> { Ok(Box::new(Fred::connect(nodes)?)) };
+    let rustis = || -> anyhow::Result<Box<dyn Arm>> { Ok(Box::new(Rustis::connect(nodes)?)) };
+    let known: [(&str, Connect<'_>); 4] = [
+        ("loadline-client", &ours),
+        ("redis-rs", &redis),
+        ("fred", &fred),
+        ("rustis", &rustis),
+    ];
+    connected(&known, only)
+}
+
+/// Writes the keys that every arm reads.
+fn fill(nodes: &str) -> anyhow::Result<()> {
+    let mut cluster = loadline_client::blocking::Cluster::open(&format!("cluster://{nodes}"))?;
+    for key in keys() {
+        cluster.run(set(key, value()))?;
+    }
+    Ok(())
 }
 
 fn check(value: &str) -> anyhow::Result<()> {
@@ -34,18 +49,13 @@ struct Ours {
 impl Ours {
     fn connect(nodes: &str) -> anyhow::Result<Self> {
         let url = format!("cluster://{nodes}");
-        let mut ours = Self {
+        Ok(Self {
             plain: loadline_client::blocking::Cluster::open(&url)?,
             tasks: Runtimes::new(
                 async || Ok(loadline_client::cluster::Cluster::open(&url).await?),
             )?,
             keys: keys(),
-        };
-        // Everybody reads what is there.
-        for key in &ours.keys {
-            ours.plain.run(set(key, value()))?;
-        }
-        Ok(ours)
+        })
     }
 }
 

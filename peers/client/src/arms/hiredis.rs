@@ -3,14 +3,20 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
 use super::{Arm, Work};
 
+/// How long it may take to end by itself.
+const END_PATIENCE: Duration = Duration::from_secs(20);
+
 pub struct Hiredis {
     process: Child,
-    requests: ChildStdin,
+    /// Taken at the end, which ends the program.
+    requests: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
@@ -26,7 +32,7 @@ impl Hiredis {
             .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("{program} could not be started"))?;
-        let requests = process.stdin.take().context("its input was piped")?;
+        let requests = Some(process.stdin.take().context("its input was piped")?);
         let answers = process.stdout.take().context("its output was piped")?;
         Ok(Self {
             process,
@@ -50,7 +56,8 @@ impl Arm for Hiredis {
             Work::Lent { size } => ("lent", size),
             Work::Tasks { .. } => return Ok(None),
         };
-        writeln!(self.requests, "{kind} {size} {ops}")?;
+        let requests = self.requests.as_mut().context("it has ended")?;
+        writeln!(requests, "{kind} {size} {ops}")?;
         let mut answer = String::new();
         self.answers.read_line(&mut answer)?;
         let cpu_ns = answer
@@ -63,8 +70,38 @@ impl Arm for Hiredis {
 
 impl Drop for Hiredis {
     fn drop(&mut self) {
-        // Both fail only where it is gone already.
-        let _ = self.process.kill();
+        // It ends with its input. A profiler that it runs under writes its profile only if it ends by itself.
+        self.requests = None;
+        let deadline = Instant::now() + END_PATIENCE;
+        while let Ok(None) = self.process.try_wait() {
+            if Instant::now() >= deadline {
+                let _ = self.process.kill();
+                break;
+            }
+            thread::sleep(END_PATIENCE / 10_000);
+        }
+        // It fails only where the process is gone already.
         let _ = self.process.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn program_ends_by_itself_when_the_arm_is_dropped() {
+        let dir = std::env::temp_dir().join(format!("client-peers-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let program = dir.join("driver");
+        let text = "#!/bin/sh\ncat >/dev/null\necho profile >\"$0.ended\"\n";
+        std::fs::write(&program, text).unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        drop(Hiredis::start(program.to_str().unwrap(), "redis://127.0.0.1:1").unwrap());
+        let ended = std::fs::read_to_string(dir.join("driver.ended"));
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(ended.unwrap(), "profile\n");
     }
 }

@@ -9,6 +9,7 @@ mod rustis;
 
 use std::future::Future;
 
+use anyhow::ensure;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::KEYS;
@@ -37,20 +38,58 @@ pub trait Arm {
     fn run(&mut self, work: Work, ops: u64) -> anyhow::Result<Option<u64>>;
 }
 
-/// Every client that is there, on the server or cluster of this URL.
-pub fn all(url: &str, hiredis: Option<&str>) -> anyhow::Result<Vec<Box<dyn Arm>>> {
+/// Connects a client.
+type Connect<'a> = &'a dyn Fn() -> anyhow::Result<Box<dyn Arm>>;
+
+/// The clients on the server or cluster of this URL: the one that is called `only`, or every one that is there. The others are not
+/// started, since a count of the whole process would have them in it.
+pub fn all(
+    url: &str,
+    hiredis: Option<&str>,
+    only: Option<&str>,
+) -> anyhow::Result<Vec<Box<dyn Arm>>> {
     if let Some(nodes) = url.strip_prefix("cluster://") {
-        return cluster::all(nodes);
+        return cluster::all(nodes, only);
     }
-    let mut arms: Vec<Box<dyn Arm>> = vec![
-        Box::new(ours::Ours::connect(url)?),
-        Box::new(redis_rs::RedisRs::connect(url)?),
-        Box::new(fred::Fred::connect(url)?),
-        Box::new(rustis::Rustis::connect(url)?),
+    ours::fill(url)?;
+    let ours = || -> anyhow::Result<Box<dyn Arm>> { Ok(Box::new(ours::Ours::connect(url)?)) };
+    let redis =
+        || -> anyhow::Result<Box<dyn Arm>> { Ok(Box::new(redis_rs::RedisRs::connect(url)?)) };
+    let fred = || -> anyhow::Result<Box<dyn Arm>> { Ok(Box::new(fred::Fred::connect(url)?)) };
+    let rustis = || -> anyhow::Result<Box<dyn Arm>> { Ok(Box::new(rustis::Rustis::connect(url)?)) };
+    let driven = hiredis.map(|program| {
+        move || -> anyhow::Result<Box<dyn Arm>> {
+            Ok(Box::new(hiredis::Hiredis::start(program, url)?))
+        }
+    });
+    let mut known: Vec<(&str, Connect<'_>)> = vec![
+        ("loadline-client", &ours),
+        ("redis-rs", &redis),
+        ("fred", &fred),
+        ("rustis", &rustis),
     ];
-    if let Some(program) = hiredis {
-        arms.push(Box::new(hiredis::Hiredis::start(program, url)?));
+    if let Some(driven) = &driven {
+        known.push(("hiredis", driven));
     }
+    connected(&known, only)
+}
+
+/// Connects the clients that are asked for.
+fn connected(
+    known: &[(&str, Connect<'_>)],
+    only: Option<&str>,
+) -> anyhow::Result<Vec<Box<dyn Arm>>> {
+    let asked = known
+        .iter()
+        .filter(|(name, _)| only.is_none_or(|only| only == *name));
+    let arms: Vec<Box<dyn Arm>> = asked
+        .map(|(_, connect)| connect())
+        .collect::<Result<_, _>>()?;
+    ensure!(
+        !arms.is_empty(),
+        "there is no arm {}",
+        only.unwrap_or("at all")
+    );
     Ok(arms)
 }
 
@@ -108,4 +147,38 @@ fn keys() -> Vec<String> {
 
 fn value() -> String {
     "x".repeat(crate::VALUE_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    struct Named(&'static str);
+
+    impl Arm for Named {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn run(&mut self, _: Work, _: u64) -> anyhow::Result<Option<u64>> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn only_the_arm_that_is_asked_for_is_started() {
+        let started = RefCell::new(Vec::new());
+        let start = |name: &'static str| -> anyhow::Result<Box<dyn Arm>> {
+            started.borrow_mut().push(name);
+            Ok(Box::new(Named(name)))
+        };
+        let (a, b) = (|| start("a"), || start("b"));
+        let known: [(&str, Connect<'_>); 2] = [("a", &a), ("b", &b)];
+        assert_eq!(connected(&known, Some("b")).unwrap()[0].name(), "b");
+        assert_eq!(*started.borrow(), ["b"]);
+        assert_eq!(connected(&known, None).unwrap().len(), 2);
+        assert!(connected(&known, Some("c")).is_err());
+    }
 }

@@ -15,21 +15,25 @@ pub struct Ours {
     value: String,
 }
 
+/// Writes the keys that every arm reads.
+pub fn fill(url: &str) -> anyhow::Result<()> {
+    let mut connection = Client::open(url)?.blocking()?;
+    for key in keys() {
+        connection.run(set(key, value()))?;
+    }
+    Ok(())
+}
+
 impl Ours {
     pub fn connect(url: &str) -> anyhow::Result<Self> {
         let client = Client::open(url)?;
-        let mut ours = Self {
+        Ok(Self {
             plain: client.blocking()?,
             spinning: Client::open(&format!("{url}?spin=100us"))?.blocking()?,
             tasks: Runtimes::new(async || Ok(client.multiplexed().await?))?,
             keys: keys(),
             value: value(),
-        };
-        // Everybody reads what is there.
-        for key in &ours.keys {
-            ours.plain.run(set(key, &ours.value))?;
-        }
-        Ok(ours)
+        })
     }
 
     fn pipeline(&mut self, is_set: bool, size: usize, ops: u64) -> anyhow::Result<()> {
