@@ -105,8 +105,8 @@ pub struct Config {
     /// uses a whole CPU. Default zero.
     pub spin: Duration,
     /// The limit in bytes for the unsent and unanswered requests of a multiplexed connection, and for the
-    /// messages that wait for the consumer of a subscriber. Default 64 MiB. A single request or message can
-    /// be larger.
+    /// messages that wait for the consumer of a subscriber, each with what the client holds besides their bytes.
+    /// Default 64 MiB. A single request or message can be larger.
     pub max_queue_bytes: usize,
     /// The limits of a reply.
     pub limits: Limits,

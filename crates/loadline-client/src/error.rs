@@ -38,10 +38,9 @@ pub enum Error {
         /// The timeout.
         after: Duration,
     },
-    /// Too many bytes of requests wait to be sent or answered. This request was not sent.
+    /// The requests that wait to be sent or answered hold too much memory. This request was not sent.
     #[error(
-        "the request was not sent: more than {limit_bytes} bytes of requests already wait for their \
-         replies"
+        "the request was not sent: the requests that wait for their replies hold more than {limit_bytes} bytes"
     )]
     QueueFull {
         /// The limit in bytes.

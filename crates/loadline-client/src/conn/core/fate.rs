@@ -4,6 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use super::hold::Held;
+use super::outbox::Taken;
 use super::{Conn, Entry, Events, Owner, SlotId, Stamp};
 use crate::Error;
 use crate::config::Peer;
@@ -31,7 +32,7 @@ impl Conn {
         let was_ready = self.is_ready();
         let written = self.out.written_unanswered();
         let held = self.hold.take();
-        let (all, entries) = self.dismantle(now);
+        let (mut all, entries) = self.dismantle(now);
         for Held { entry, bytes, came } in held {
             let request = Unanswered {
                 flags: entry.flags,
@@ -45,7 +46,7 @@ impl Conn {
         }
         let mut start = 0;
         for (place, (entry, came)) in entries.into_iter().enumerate() {
-            let bytes = &all[start..start + entry.bytes];
+            let bytes = all.next(entry.bytes);
             // A command that lacks its end cannot have run; of several the first ones can.
             let maybe_executed = if entry.commands == 1 {
                 start + entry.bytes <= written
@@ -93,7 +94,7 @@ impl Conn {
     }
 
     /// Takes the queue apart: the bytes of all its requests, and each with the time at which it came.
-    fn dismantle(&mut self, now: Instant) -> (Vec<u8>, Vec<(Entry, Instant)>) {
+    fn dismantle(&mut self, now: Instant) -> (Taken, Vec<(Entry, Instant)>) {
         self.stamp(now);
         let first = self.front;
         self.front += self.queue.len() as u64;
@@ -115,6 +116,7 @@ impl Conn {
             replies_left: entry.commands,
             ..entry
         });
+        self.out.put_aside();
         match self.stamps.back_mut() {
             Some(last) if last.at == came => last.below = number + 1,
             _ => self.stamps.push_back(Stamp {
@@ -191,11 +193,9 @@ impl Conn {
         if self.queue.iter().all(|entry| entry.owner != Owner::Dropped) {
             return;
         }
-        let (all, entries) = self.dismantle(now);
-        let mut start = 0;
+        let (mut all, entries) = self.dismantle(now);
         for (entry, came) in entries {
-            let bytes = &all[start..start + entry.bytes];
-            start += entry.bytes;
+            let bytes = all.next(entry.bytes);
             if let Owner::Slot(slot) = entry.owner {
                 self.put_back(slot, entry, bytes, came);
             }

@@ -9,6 +9,7 @@ mod fate;
 mod hold;
 mod inbound;
 mod outbox;
+mod room;
 mod slots;
 
 #[cfg(test)]
@@ -41,6 +42,8 @@ pub(crate) struct Conn {
     session: Session,
     /// Whether several callers use the connection, so that none may change its state or hold it up.
     shared: bool,
+    /// Up to this estimate of what requests hold there is room for another one.
+    ample_bytes: u64,
     out: Outbox,
     /// Requests that are not answered completely, in the order of the wire.
     queue: VecDeque<Entry>,
@@ -131,6 +134,7 @@ impl Conn {
         Self {
             scanner: Scanner::new(config.limits),
             session: Session::new(Arc::clone(&config), now),
+            ample_bytes: room::ample_bytes(config.max_queue_bytes),
             config,
             shared,
             out: Outbox::default(),
@@ -174,6 +178,7 @@ impl Conn {
             });
         }
         self.renew_login();
+        self.out.put_aside();
         let before = self.out.pending.len();
         let mut requests = Requests::new(&mut self.out.pending, second_try);
         request.encode(&mut requests);
@@ -232,9 +237,8 @@ impl Conn {
     /// connection.
     #[inline]
     fn admit(&mut self, summary: &Summary) -> Result<bool, Error> {
-        let limit_bytes = self.config.max_queue_bytes;
-        if !self.queue.is_empty() && self.out.unanswered() > limit_bytes as u64 {
-            return Err(Error::QueueFull { limit_bytes });
+        if self.is_crowded() {
+            self.find_room()?;
         }
         let carried = &self.session.carried;
         if summary.flags.contains(Flags::BLOCKS) || !carried.leaves(summary.flags) {
@@ -421,6 +425,8 @@ impl Conn {
         if quiet {
             self.out.shrink();
             self.slots.shrink();
+            self.queue.shrink_to(room::KEPT_REQUESTS);
+            self.stamps.shrink_to(room::KEPT_REQUESTS);
         }
         quiet
     }

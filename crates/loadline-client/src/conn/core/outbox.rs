@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 
 /// A buffer larger than this is not used again.
 const KEPT_BYTES: usize = 256 << 10;
+/// Requests that wait are kept in buffers of about this size, so that none has to grow to the size of the queue.
+const CHUNK_BYTES: usize = if cfg!(test) { 64 } else { 256 << 10 };
 /// Emptied buffers that are kept for use again.
 const KEPT_SPARES: usize = 4;
 
@@ -16,9 +18,13 @@ const KEPT_SPARES: usize = 4;
 pub(super) struct Outbox {
     /// Of the handshake.
     pub(super) greeting: Vec<u8>,
-    /// Of requests that were not taken out yet. Those of requests that are gone are at the start.
+    /// Of requests that were not taken out yet, in front of those in `pending`. None is empty, or has room to spare.
+    waiting: VecDeque<Vec<u8>>,
+    /// The bytes in `waiting`.
+    waiting_bytes: usize,
+    /// Of requests that were not taken out yet.
     pub(super) pending: Vec<u8>,
-    /// How many bytes at the start of `pending` are of requests that are gone.
+    /// How many bytes are of requests that are gone, at the start of `waiting`, or of `pending` if there are none.
     gone: usize,
     /// Taken out, but not written completely.
     partial: Option<Outgoing>,
@@ -56,7 +62,12 @@ struct Sent {
 
 impl Outbox {
     pub(super) fn has_requests(&self) -> bool {
-        self.is_within_request() || self.pending.len() > self.gone
+        self.is_within_request() || self.has_untaken()
+    }
+
+    /// Whether there are requests of which nothing was taken out.
+    fn has_untaken(&self) -> bool {
+        self.pending.len() + self.waiting_bytes > self.gone
     }
 
     /// Whether bytes were taken out and not written completely.
@@ -72,7 +83,8 @@ impl Outbox {
     /// Bytes of requests that are not answered.
     #[inline]
     pub(super) fn unanswered(&self) -> u64 {
-        self.taken - self.answered + (self.pending.len() - self.gone) as u64
+        let untaken = self.pending.len() + self.waiting_bytes - self.gone;
+        self.taken - self.answered + untaken as u64
     }
 
     /// Bytes that the operating system took of requests that are not answered.
@@ -101,11 +113,19 @@ impl Outbox {
         if let Some(partial) = self.take_partial() {
             return Some(partial);
         }
-        if self.pending.len() == self.gone {
+        if !self.has_untaken() {
             return None;
         }
-        let spare = self.spares.pop().unwrap_or_default();
-        let bytes = std::mem::replace(&mut self.pending, spare);
+        let bytes = match self.waiting.pop_front() {
+            None => {
+                let spare = self.spares.pop().unwrap_or_default();
+                std::mem::replace(&mut self.pending, spare)
+            }
+            Some(bytes) => {
+                self.waiting_bytes -= bytes.len();
+                bytes
+            }
+        };
         let from = std::mem::take(&mut self.gone);
         self.taken += (bytes.len() - from) as u64;
         self.sent.push_back(Sent {
@@ -162,10 +182,31 @@ impl Outbox {
         self.answered += bytes as u64;
     }
 
+    /// Begins another buffer if the requests in `pending` are many.
+    #[inline]
+    pub(super) fn put_aside(&mut self) {
+        if self.pending.len() >= CHUNK_BYTES {
+            self.put_pending_aside();
+        }
+    }
+
+    #[cold]
+    fn put_pending_aside(&mut self) {
+        let mut full = std::mem::take(&mut self.pending);
+        full.shrink_to_fit();
+        self.waiting_bytes += full.len();
+        self.waiting.push_back(full);
+    }
+
     /// Drops the oldest request, of `bytes` bytes, which was not taken out.
     pub(super) fn drop_front(&mut self, bytes: usize) {
         self.gone += bytes;
-        if self.gone > KEPT_BYTES && self.gone > self.pending.len() / 2 {
+        if let Some(first) = self.waiting.front() {
+            if self.gone == first.len() {
+                self.waiting_bytes -= std::mem::take(&mut self.gone);
+                self.waiting.pop_front();
+            }
+        } else if self.gone > KEPT_BYTES && self.gone > self.pending.len() / 2 {
             self.pending.drain(..self.gone);
             self.gone = 0;
         }
@@ -185,27 +226,29 @@ impl Outbox {
         }
     }
 
-    /// Takes the bytes of all unanswered requests out, oldest first, as one; the positions start afresh.
-    pub(super) fn take_all(&mut self) -> Vec<u8> {
+    /// Takes the bytes of all unanswered requests out; the positions start afresh.
+    pub(super) fn take_all(&mut self) -> Taken {
         self.forget_answered();
         if let (Some(partial), Some(sent)) = (self.partial.take(), self.sent.back_mut()) {
             sent.bytes = partial.bytes;
         }
-        let mut all = Vec::new();
-        // Only the oldest can hold requests that are answered and others that are not.
-        let mut skip = self
-            .sent
-            .front()
-            .map_or(0, |sent| sent.bytes_before(self.answered));
+        let mut buffers = VecDeque::with_capacity(self.sent.len() + self.waiting.len() + 1);
         for sent in self.sent.drain(..) {
-            all.extend_from_slice(&sent.bytes[sent.from + std::mem::take(&mut skip)..]);
+            // Only the oldest can hold requests that are answered and others that are not.
+            let from = sent.from + sent.bytes_before(self.answered);
+            buffers.push_back((sent.bytes, from));
         }
-        all.extend_from_slice(&self.pending[self.gone..]);
+        let mut gone = self.gone;
+        let untaken = self
+            .waiting
+            .drain(..)
+            .chain([std::mem::take(&mut self.pending)]);
+        buffers.extend(untaken.map(|bytes| (bytes, std::mem::take(&mut gone))));
         *self = Self {
             spares: std::mem::take(&mut self.spares),
             ..Self::default()
         };
-        all
+        Taken { buffers }
     }
 
     pub(super) fn shrink(&mut self) {
@@ -219,7 +262,32 @@ impl Outbox {
         let spares: usize = self.spares.iter().map(Vec::capacity).sum();
         let sent: usize = self.sent.iter().map(|sent| sent.bytes.capacity()).sum();
         let partial = self.partial.as_ref().map_or(0, |out| out.bytes.capacity());
-        self.greeting.capacity() + self.pending.capacity() + partial + spares + sent
+        let kept = self.greeting.capacity() + self.pending.capacity() + self.waiting_bytes;
+        kept + partial + spares + sent
+    }
+}
+
+/// The bytes of requests that were taken out, oldest first. A buffer is freed once its last request was read.
+#[derive(Debug)]
+pub(super) struct Taken {
+    /// The buffers, and where the next request starts in each.
+    buffers: VecDeque<(Vec<u8>, usize)>,
+}
+
+impl Taken {
+    /// The bytes of the next request, which has this length. A request is never in two buffers.
+    pub(super) fn next(&mut self, len: usize) -> &[u8] {
+        while let Some((bytes, from)) = self.buffers.front()
+            && *from == bytes.len()
+        {
+            self.buffers.pop_front();
+        }
+        let Some((bytes, from)) = self.buffers.front_mut() else {
+            return &[];
+        };
+        let start = *from;
+        *from += len;
+        &bytes[start..*from]
     }
 }
 

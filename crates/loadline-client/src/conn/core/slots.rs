@@ -5,11 +5,14 @@ use std::task::{Poll, Waker};
 
 use loadline_resp::{Limits, Reply};
 
+use super::room::step;
 use crate::conn::scan::{Scanned, Scanner, decode, first_short};
 use crate::{Error, Replies};
 
 /// A buffer up to this size is used again.
 const SMALL_BYTES: usize = 4 << 10;
+/// Bytes of memory of a slot without its buffer.
+pub(super) const SLOT_BYTES: usize = size_of::<Slot>() + size_of::<u32>();
 
 /// Names a slot while a caller waits in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +34,8 @@ struct Slot {
     replies: Vec<u8>,
     /// Where the text starts, if the replies are one bulk string and nothing else; otherwise zero.
     text_start: u8,
-    /// The reason why no more replies will come.
-    fault: Option<Error>,
+    /// The reason why no more replies will come. It is boxed since few slots have one.
+    fault: Option<Box<Error>>,
     done: bool,
 }
 
@@ -45,7 +48,6 @@ impl Slots {
         });
         let slot = &mut self.slots[id as usize];
         slot.number = number;
-        slot.done = false;
         slot.waker = Some(waker.clone());
         SlotId(id)
     }
@@ -82,6 +84,7 @@ impl Slots {
         let slot = &mut self.slots[id.0 as usize];
         let unanswered = (!slot.done).then_some(slot.number);
         slot.waker = None;
+        slot.done = false;
         slot.fault = None;
         slot.text_start = 0;
         slot.replies.clear();
@@ -97,7 +100,7 @@ impl Slots {
     pub(super) fn complete(&mut self, id: SlotId, fault: Option<Error>) -> Option<Waker> {
         let slot = &mut self.slots[id.0 as usize];
         slot.done = true;
-        slot.fault = fault;
+        slot.fault = fault.map(Box::new);
         slot.waker.take()
     }
 
@@ -139,11 +142,44 @@ impl Slots {
         }
     }
 
+    /// The number of slots, in use or not.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Makes room for one more, in small steps.
+    pub(super) fn grow(&mut self) {
+        if self.free.is_empty() && self.slots.len() == self.slots.capacity() {
+            self.slots.reserve_exact(step(self.slots.len()));
+            self.free.reserve_exact(self.slots.capacity());
+        }
+    }
+
+    /// Frees the last slots that nobody uses, if most are not used.
+    pub(super) fn trim(&mut self) {
+        let in_use = |slot: &Slot| slot.done || slot.waker.is_some();
+        let len = self
+            .slots
+            .iter()
+            .rposition(in_use)
+            .map_or(0, |last| last + 1);
+        if self.free.len() > self.slots.len() / 2 && len < self.slots.len() {
+            self.slots.truncate(len);
+            self.slots.shrink_to_fit();
+            self.free.retain(|&id| (id as usize) < len);
+            self.free.shrink_to(len);
+        }
+    }
+
     pub(super) fn capacity(&self) -> usize {
         let replies: usize = self.slots.iter().map(|slot| slot.replies.capacity()).sum();
-        replies
-            + self.slots.capacity() * size_of::<Slot>()
-            + self.free.capacity() * size_of::<u32>()
+        replies + self.own_bytes()
+    }
+
+    /// Bytes of memory without the buffers of replies.
+    pub(super) fn own_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>() + self.free.capacity() * size_of::<u32>()
     }
 }
 
@@ -152,7 +188,7 @@ impl Slots {
 pub(crate) struct TakenReplies {
     replies: Vec<u8>,
     text_start: u8,
-    fault: Option<Error>,
+    fault: Option<Box<Error>>,
     limits: Limits,
 }
 
@@ -162,7 +198,7 @@ impl TakenReplies {
         SlotReplies {
             rest: &self.replies,
             text_start: self.text_start,
-            fault: self.fault.as_ref(),
+            fault: self.fault.as_deref(),
             limits: self.limits,
         }
     }

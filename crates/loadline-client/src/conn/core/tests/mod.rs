@@ -16,7 +16,7 @@ use crate::conn::session::MOST_TRIES;
 use crate::{Address, Cmd, RetryPolicy, cmd};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
-const QUEUE_BYTES: usize = 600;
+const QUEUE_BYTES: usize = 2400;
 
 /// A caller that knows whether it was woken.
 #[derive(Default)]
