@@ -228,7 +228,8 @@ impl<'p> Batch<'p> {
         self.trouble = false;
         if self
             .deadline
-            .is_some_and(|deadline| now + pause >= deadline)
+            // The answer after the pause needs some time too.
+            .is_some_and(|deadline| now + 2 * pause >= deadline)
         {
             self.fates.iter_mut().for_each(Fate::give_up);
             return Next::Finish;
@@ -293,6 +294,13 @@ impl<'p> Batch<'p> {
                 Error::Usage(_) | Error::QueueFull { .. } | Error::Closed { .. }
             );
             let fate = &mut self.fates[unit];
+            let reads = self.plan.units()[unit].summary().flags;
+            let harmless = !error.maybe_executed() || reads.contains(Flags::READ_ONLY);
+            if matches!(error, Error::Timeout { .. }) && harmless && fate.has_last() {
+                // The deadline cut this round off, and says less than the last reply.
+                fate.give_up();
+                continue;
+            }
             fate.tries += u8::from(error.maybe_executed());
             // A connection that is closed does not come back: the runtime of the cluster has ended.
             let broken = matches!(error, Error::Connection { .. });
@@ -340,6 +348,11 @@ impl Group<'_> {
 }
 
 impl Fate {
+    /// Whether a round before brought a reply, or the reason why there was none.
+    fn has_last(&self) -> bool {
+        matches!(&self.state, UnitState::Open(last) if !last.is_empty())
+    }
+
     fn give_up(&mut self) {
         if let UnitState::Open(last) = &mut self.state {
             self.state = UnitState::GivenUp(std::mem::take(last));

@@ -162,6 +162,44 @@ fn refusals_are_waited_out_for_the_response_timeout() {
     assert!((80..400).contains(&tries), "{tries}");
 }
 
+/// The error of a round that the deadline cut off.
+fn late(maybe_executed: bool) -> Outcome {
+    Err(Error::Timeout {
+        maybe_executed,
+        after: Duration::from_secs(2),
+    })
+}
+
+/// The end of a request that was answered with `first`, and then not before the deadline.
+fn cut_off(request: &impl Request, first: Outcome, last: Outcome) -> String {
+    let mut rounds = vec![vec![last], vec![first]];
+    let topology = map(&[("k", 0)]);
+    let outcomes = drive(request, &topology, RetryPolicy::ReadOnly, |_, _| {
+        rounds.pop().expect("a round that was cut off is the last")
+    });
+    match &outcomes[0] {
+        Ok(OwnedReply::Error(text)) => String::from_utf8(text.clone()).unwrap(),
+        Ok(reply) => format!("{reply:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn request_cut_off_by_the_deadline_ends_with_its_last_reply() {
+    let loading = || error("LOADING Redis is loading the dataset in memory");
+    let (read, write) = (get::<()>("k"), rpush("k", "v"));
+    assert!(cut_off(&write, loading(), late(false)).starts_with("LOADING"));
+    assert!(cut_off(&read, loading(), late(true)).starts_with("LOADING"));
+    let unreached = cut_off(&write, lost(false), late(false));
+    assert!(unreached.contains("connection reset"), "{unreached}");
+    // It may have run, whatever the node said before.
+    let unknown = cut_off(&write, loading(), late(true));
+    assert!(unknown.contains("no reply"), "{unknown}");
+    // A try before it may have run.
+    let earlier = cut_off(&read, lost(true), late(false));
+    assert!(earlier.contains("connection reset"), "{earlier}");
+}
+
 #[test]
 fn a_slot_that_nobody_serves_is_an_error_of_the_cluster() {
     let outcomes = drive(&get::<()>("k"), &map(&[]), RetryPolicy::ReadOnly, |_, _| {

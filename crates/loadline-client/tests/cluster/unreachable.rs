@@ -4,14 +4,15 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
+use loadline_client::Error;
 use loadline_client::cluster::Builder;
 use loadline_client::commands::{get, rpush};
 
 use crate::nodes::runtime;
 
-/// A node that answers the handshake and, if it knows a port, says that the node there serves all slots. If
+/// A node that answers the handshake and, if it knows a node, says that it serves all slots. If
 /// it does not, it hangs up on the question for the map.
-fn start_node(serving: Option<u16>) -> u16 {
+fn start_node(serving: Option<(&'static str, u16)>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -23,7 +24,7 @@ fn start_node(serving: Option<u16>) -> u16 {
     port
 }
 
-fn serve(mut stream: TcpStream, serving: Option<u16>) {
+fn serve(mut stream: TcpStream, serving: Option<(&str, u16)>) {
     let mut buf = [0; 1 << 12];
     while let Ok(bytes @ 1..) = stream.read(&mut buf) {
         let asked = String::from_utf8_lossy(&buf[..bytes]).into_owned();
@@ -33,9 +34,12 @@ fn serve(mut stream: TcpStream, serving: Option<u16>) {
         if !asked.contains("CLUSTER") {
             continue;
         }
-        let Some(port) = serving else { return };
+        let Some((host, port)) = serving else {
+            return;
+        };
         let info = "cluster_current_epoch:1\r\n";
-        let slots = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n");
+        let len = host.len();
+        let slots = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n${len}\r\n{host}\r\n:{port}\r\n");
         let answer = format!("${}\r\n{info}\r\n{slots}", info.len());
         stream.write_all(answer.as_bytes()).unwrap();
     }
@@ -71,9 +75,9 @@ fn full_listener() -> (TcpListener, TcpStream) {
     (listener, only)
 }
 
-/// Runs a write, a read and a pipeline on a cluster whose only node is at this port.
-fn check_unreached(port: u16) {
-    let seed = start_node(Some(port));
+/// Runs a write, a read and a pipeline on a cluster whose only node is at this address. Returns the errors.
+fn check_unreached(host: &'static str, port: u16) -> Vec<Error> {
+    let seed = start_node(Some((host, port)));
     let mut cluster = builder(seed).open_blocking().unwrap();
     let mut errors = vec![
         cluster.run(rpush("k", "v")).unwrap_err(),
@@ -86,8 +90,17 @@ fn check_unreached(port: u16) {
         let pipeline = cluster.run((rpush("k", "v"), rpush("l", "v"))).await;
         errors.extend([pipeline.0.unwrap_err(), pipeline.1.unwrap_err()]);
     });
-    for error in errors {
+    for error in &errors {
         assert!(!error.maybe_executed(), "{error}");
+    }
+    errors
+}
+
+/// The name of the node does not resolve, which the last attempt to connect has found out before the deadline.
+#[test]
+fn error_of_a_node_without_an_address_says_so() {
+    for error in check_unreached("nowhere.invalid", 7000) {
+        assert!(matches!(error, Error::Connection { .. }), "{error}");
     }
 }
 
@@ -95,14 +108,14 @@ fn check_unreached(port: u16) {
 #[test]
 fn a_write_to_a_node_that_was_never_reached_has_not_run() {
     let (listener, _only) = full_listener();
-    check_unreached(listener.local_addr().unwrap().port());
+    check_unreached("127.0.0.1", listener.local_addr().unwrap().port());
 }
 
 /// The node takes connections, and never answers the handshake.
 #[test]
 fn a_write_to_a_node_that_never_shakes_hands_has_not_run() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    check_unreached(silent.local_addr().unwrap().port());
+    check_unreached("127.0.0.1", silent.local_addr().unwrap().port());
     silent.set_nonblocking(true).unwrap();
     assert!(silent.accept().is_ok(), "it was tried");
 }
