@@ -11,6 +11,8 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::Error;
+use crate::conn::dial::advised;
+use crate::conn::session::hung_up;
 
 /// The certificates that TLS trusts: those of the system, or a configuration of rustls.
 #[derive(Clone, Default)]
@@ -123,6 +125,20 @@ fn unreadable(what: &str, error: &pem::Error) -> Error {
 )]
 fn broken(error: rustls::Error) -> Error {
     Error::Tls(error.to_string())
+}
+
+/// The reason why a handshake failed, with the likely cause if the server does not speak TLS. Such a server answers
+/// with something else, hangs up, or waits for the end of what it takes for a command.
+pub(crate) fn explained(error: io::Error) -> io::Error {
+    const LIKELY: &str = "a server that expects no TLS does that, and its URL begins with redis://";
+    let answer = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let no_tls = matches!(answer, Some(rustls::Error::InvalidMessage(_)));
+    let kind = error.kind();
+    if kind == io::ErrorKind::TimedOut || hung_up(kind) || no_tls {
+        let what = format!("the handshake of TLS failed: {error}");
+        return advised(io::Error::new(kind, what), LIKELY);
+    }
+    error
 }
 
 fn config(roots: RootCertStore) -> Result<Arc<ClientConfig>, Error> {

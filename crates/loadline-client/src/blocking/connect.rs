@@ -82,7 +82,7 @@ impl Connection {
         self.unavailable = None;
         self.socket = Some(socket);
         if let Err(error) = self.greet(deadline) {
-            let error = error.with_executed(false);
+            let error = self.session.explain(error.with_executed(false));
             self.give_up(&error);
             return Err(error);
         }

@@ -339,6 +339,7 @@ impl PubSub {
     fn look_at(&mut self, place: usize, done: Result<(), Error>) {
         let Err(error) = done else { return };
         let wire = &mut self.wires[place];
+        let error = self.core.explain(wire.id, error);
         meter::lost(&wire.config, &error);
         self.core.broke(wire.id, error, &mut self.wake);
         let now = Instant::now();

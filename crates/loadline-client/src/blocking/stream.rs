@@ -38,15 +38,8 @@ impl Stream {
                 let session = config.tls.session(host)?;
                 let socket = dial::connect(config, host, *port, deadline).map_err(lost)?;
                 let mut stream = crate::tls::TlsStream::new(session, socket);
-                // A peer can send byte by byte, so the deadline is looked at before each read and write.
-                while stream.session.is_handshaking() || stream.session.wants_write() {
-                    let left = Some(dial::remaining(deadline).map_err(lost)?);
-                    both(&stream.socket, left).map_err(lost)?;
-                    match stream.step() {
-                        Err(error) if super::timed_out(&error) => {}
-                        done => done.map_err(lost)?,
-                    }
-                }
+                shake_hands(&mut stream, deadline)
+                    .map_err(|error| lost(crate::tls::explained(error)))?;
                 Ok(Self::Tls(Box::new(stream)))
             }
             #[cfg(not(feature = "tls"))]
@@ -148,6 +141,20 @@ impl AsFd for Stream {
             Self::Tls(stream) => stream.socket.as_fd(),
         }
     }
+}
+
+#[cfg(feature = "tls")]
+fn shake_hands(stream: &mut crate::tls::TlsStream<TcpStream>, deadline: Instant) -> io::Result<()> {
+    // A peer can send byte by byte, so the deadline is looked at before each read and write.
+    while stream.session.is_handshaking() || stream.session.wants_write() {
+        let left = dial::remaining(deadline).map_err(|_| crate::conn::dial::no_answer())?;
+        both(&stream.socket, Some(left))?;
+        match stream.step() {
+            Err(error) if super::timed_out(&error) => {}
+            done => done?,
+        }
+    }
+    Ok(())
 }
 
 fn both(socket: &TcpStream, timeout: Option<Duration>) -> io::Result<()> {

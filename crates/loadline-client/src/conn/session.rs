@@ -8,10 +8,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use loadline_resp::{Protocol, Reply, encode};
+use loadline_resp::{Malformed, Protocol, Reply, encode};
 
 use super::backoff::Backoff;
 use super::carried::{Carried, Outcome};
+use super::dial::advised;
 use super::greeting::Greeting;
 use crate::cluster::Node;
 use crate::config::Peer;
@@ -63,6 +64,17 @@ enum Phase {
     },
     /// Requests are written and answered.
     Ready(Protocol),
+}
+
+/// The error for the first byte of an alert of TLS.
+const TLS_ALERT: loadline_resp::Error = loadline_resp::Error::Malformed(Malformed::Type(0x15));
+
+/// Whether this is how an attempt ends on which the server hangs up.
+pub(crate) fn hung_up(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+    )
 }
 
 /// A request on a connection that broke.
@@ -231,6 +243,27 @@ impl Session {
             },
         });
         Ok(true)
+    }
+
+    /// The reason why the connection broke, with the likely cause if that was a handshake without TLS to a server
+    /// that expects TLS. Such a server answers with an alert of TLS, or hangs up.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        const LIKELY: &str =
+            "a server that expects TLS does that, and its URL begins with rediss://";
+        let plain = matches!(self.config.address, Address::Tcp { .. });
+        if !plain || !self.is_greeting() {
+            return error;
+        }
+        let source = match &error {
+            Error::Protocol { source, .. } if *source == TLS_ALERT => {
+                io::Error::new(io::ErrorKind::InvalidData, *source)
+            }
+            Error::Connection { source, .. } if hung_up(source.kind()) => {
+                io::Error::new(source.kind(), Arc::clone(source))
+            }
+            _ => return error,
+        };
+        Error::connection(advised(source, LIKELY), false)
     }
 
     fn credentials_version(&self) -> u64 {

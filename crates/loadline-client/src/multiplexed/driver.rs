@@ -63,8 +63,8 @@ impl Driver {
                 Some(Err(error)) => error,
                 None => break,
             };
+            let (error, was_ready) = self.shared.broke(error, Instant::now(), &mut self.events);
             meter::lost(&self.shared.config, &error);
-            let was_ready = self.shared.broke(&error, Instant::now(), &mut self.events);
             self.wake();
             if first && !was_ready {
                 self.shared.finish(&error, Instant::now(), &mut self.events);

@@ -455,12 +455,13 @@ impl Shared {
         received
     }
 
-    /// Whether there was a connection.
-    fn broke(&self, error: &Error, now: Instant, events: &mut Events) -> bool {
+    /// The reason with its likely cause, and whether there was a connection.
+    fn broke(&self, error: Error, now: Instant, events: &mut Events) -> (Error, bool) {
         let mut conn = self.lock();
         let was_ready = conn.is_ready();
-        conn.broke(error, now, events);
-        was_ready
+        let error = conn.explain(error);
+        conn.broke(&error, now, events);
+        (error, was_ready)
     }
 
     /// There will be no connection any more: every request fails from now on.

@@ -61,8 +61,9 @@ impl Driver {
                 None => None,
             };
             let Some(error) = error else { return };
-            meter::lost(&self.shared.config, &error);
             let id = self.id;
+            let error = self.shared.lock().explain(id, error);
+            meter::lost(&self.shared.config, &error);
             self.shared.lock().broke(id, error.clone(), &mut self.wake);
             self.wake_all();
             self.tries = self.tries.saturating_sub(1);

@@ -40,15 +40,28 @@ fn a_handshake_of_tls_that_comes_byte_by_byte_is_given_up_in_time() {
     assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
 }
 
-type Certificate = (
+pub(crate) type Certificate = (
     rustls::pki_types::CertificateDer<'static>,
     rustls::pki_types::PrivateKeyDer<'static>,
 );
 
-fn certificate() -> Certificate {
+pub(crate) fn certificate() -> Certificate {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     (made.cert.der().clone(), key.into())
+}
+
+pub(crate) fn server_config(
+    certificate: rustls::pki_types::CertificateDer<'static>,
+    key: rustls::pki_types::PrivateKeyDer<'static>,
+) -> rustls::ServerConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap()
 }
 
 /// Forwards to a server, and returns its replies byte by byte once `drips` is true.
@@ -74,14 +87,7 @@ fn dripping_proxy(server: SocketAddr, drips: Arc<AtomicBool>) -> SocketAddr {
 #[test]
 fn an_encrypted_reply_that_comes_byte_by_byte_is_given_up_in_time() {
     let (certificate, key) = certificate();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.clone()], key)
-        .unwrap();
-    let config = Arc::new(config);
+    let config = Arc::new(server_config(certificate.clone(), key));
     let server = serve(move |mut stream, _| {
         let mut session = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
         let mut tls = rustls::Stream::new(&mut session, &mut stream);

@@ -26,6 +26,8 @@ mod groups;
 mod hostile;
 mod instep;
 mod login;
+#[cfg(feature = "tls")]
+mod mixed_tls;
 mod outages;
 mod pipelines;
 mod pool;

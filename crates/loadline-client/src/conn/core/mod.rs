@@ -363,6 +363,11 @@ impl Conn {
         self.session.protocol()
     }
 
+    /// The reason why the connection breaks, with its likely cause.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        self.session.explain(error)
+    }
+
     /// The pause before the next attempt to connect.
     pub(crate) fn pause(&mut self, now: Instant) -> Duration {
         self.session.pause(std::mem::take(&mut self.useful), now)

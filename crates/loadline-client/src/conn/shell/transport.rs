@@ -8,6 +8,8 @@ use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
+#[cfg(feature = "tls")]
+use tokio::time::timeout_at;
 
 use crate::conn::dial;
 use crate::{Address, Config, Error};
@@ -41,7 +43,12 @@ impl Transport {
             Address::Tls { host, port } => {
                 let session = config.tls.session(host)?;
                 let socket = dial(config, host, *port, deadline).await.map_err(lost)?;
-                let stream = tls::handshake(session, socket).await.map_err(lost)?;
+                let stream = tls::handshake(session, socket);
+                let stream = match timeout_at(deadline.into(), stream).await {
+                    Ok(stream) => stream,
+                    Err(_) => Err(dial::no_answer()),
+                };
+                let stream = stream.map_err(|error| lost(crate::tls::explained(error)))?;
                 Ok(Self::Tls(Box::new(stream)))
             }
             #[cfg(not(feature = "tls"))]

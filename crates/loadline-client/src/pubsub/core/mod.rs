@@ -210,6 +210,14 @@ impl Core {
         Ok(())
     }
 
+    /// The reason why a connection breaks, with its likely cause.
+    pub(crate) fn explain(&self, id: ConnectionId, error: Error) -> Error {
+        match self.connections.get(&id) {
+            Some(connection) => connection.session.explain(error),
+            None => error,
+        }
+    }
+
     /// The connection is gone, or could not be made.
     pub(crate) fn broke(&mut self, id: ConnectionId, error: Error, wake: &mut Vec<Waker>) {
         let Some(connection) = self.connections.get_mut(&id) else {
