@@ -98,7 +98,8 @@ impl Client {
     /// tokio with its drivers for I/O and time.
     ///
     /// # Errors
-    /// Fails if the single connection attempt fails. Later on the connection comes back by itself.
+    /// Fails if the single connection attempt fails, and with [`Error::Usage`] without a runtime. Later on the connection
+    /// comes back by itself.
     #[cfg(feature = "tokio")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub async fn multiplexed(&self) -> Result<crate::multiplexed::Connection, Error> {

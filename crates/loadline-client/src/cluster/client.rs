@@ -20,6 +20,7 @@ use super::scan::{Cursor, Page, Step};
 use super::slot_of;
 use super::survey::Throttle;
 use super::topology::{Node, Topology};
+use crate::conn::shell::current_runtime;
 use crate::multiplexed::{Connection, Dedicated, Running};
 use crate::pubsub::PubSub;
 use crate::pubsub::core::Core;
@@ -68,7 +69,7 @@ impl Cluster {
             turn: AtomicU64::new(0),
             asked: tokio::sync::Mutex::default(),
             asking: AtomicBool::new(false),
-            runtime: runtime::Handle::current(),
+            runtime: current_runtime()?,
         });
         shared.refresh().await?;
         Ok(Self { shared })

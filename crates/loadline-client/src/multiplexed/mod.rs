@@ -38,6 +38,7 @@ use loadline_resp::{OwnedReply, Protocol, Reply};
 use tokio::runtime;
 
 use crate::conn::core::{Conn, Events, Residue, SlotId};
+use crate::conn::shell::current_runtime;
 use crate::lending::Lending;
 use crate::meter::{self, Meter};
 use crate::transaction::{optimistic, transaction_text};
@@ -148,7 +149,7 @@ impl Connection {
     }
 
     async fn open_as(config: Arc<Config>, shared: bool) -> Result<Self, Error> {
-        let connection = Self::start(config, shared, &runtime::Handle::current());
+        let connection = Self::start(config, shared, &current_runtime()?);
         std::future::poll_fn(|cx| connection.handle.shared.poll_opening(cx)).await?;
         Ok(connection)
     }

@@ -42,6 +42,7 @@ use tokio::sync::oneshot;
 
 use crate::conn::backoff::Backoff;
 use crate::conn::core::Residue;
+use crate::conn::shell::current_runtime;
 use crate::multiplexed::Dedicated;
 use crate::{Config, Error};
 use core::Books;
@@ -149,7 +150,7 @@ impl Pool {
             wait: limits.wait,
             books: Mutex::new(Books::new(limits)),
             wanted: tokio::sync::Notify::new(),
-            runtime: Handle::current(),
+            runtime: current_runtime()?,
         });
         // The first ones are opened here, so that the caller learns at once that there is no server.
         let first = shared.lock().open_more();

@@ -16,6 +16,7 @@ use super::tickets::TicketId;
 use super::{Event, Kind, follow, names_of};
 use crate::cluster::builder::Plain;
 use crate::cluster::{Cluster, Node};
+use crate::conn::shell::current_runtime;
 use crate::{Config, Error, ToArgs};
 
 /// A connection that receives what is published on channels. See the [module](super).
@@ -56,6 +57,7 @@ impl PubSub {
     }
 
     async fn start(config: Arc<Config>, plain: Option<Plain>, core: Core) -> Result<Self, Error> {
+        let runtime = current_runtime()?;
         let shared = Arc::new(Shared {
             config,
             plain,
@@ -65,7 +67,7 @@ impl PubSub {
         let pubsub = Self {
             shared: Arc::clone(&shared),
         };
-        tokio::spawn(Driver::new(shared, ConnectionId::MAIN, Some(opened)).run());
+        runtime.spawn(Driver::new(shared, ConnectionId::MAIN, Some(opened)).run());
         let ended = Err(Error::Closed {
             maybe_executed: false,
         });

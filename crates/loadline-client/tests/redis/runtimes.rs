@@ -107,3 +107,32 @@ fn a_reader_of_a_reply_may_use_its_connection_but_for_requests() {
         "the closure waits for its own connection"
     );
 }
+
+/// Polls a future once, outside of any runtime.
+fn error_without_runtime<T>(opening: impl Future<Output = Result<T, Error>>) -> Error {
+    let mut opening = std::pin::pin!(opening);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match opening.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(Err(error)) => error,
+        std::task::Poll::Ready(Ok(_)) => panic!("it needs a runtime"),
+        std::task::Poll::Pending => panic!("it waits for a runtime that is not there"),
+    }
+}
+
+#[test]
+fn opening_without_a_runtime_is_an_error() {
+    let client = loadline_client::Client::open("redis://localhost:1").unwrap();
+    let cluster = loadline_client::cluster::Cluster::open("cluster://localhost:1");
+    for error in [
+        error_without_runtime(client.multiplexed()),
+        error_without_runtime(client.dedicated()),
+        error_without_runtime(client.pool(pool::Limits::default())),
+        error_without_runtime(client.pubsub()),
+        error_without_runtime(client.tracking("")),
+        error_without_runtime(cluster),
+    ] {
+        let text = error.to_string();
+        assert!(matches!(error, Error::Usage(_)), "{text}");
+        assert!(text.contains("runtime of tokio"), "{text}");
+    }
+}

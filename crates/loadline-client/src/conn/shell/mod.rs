@@ -9,6 +9,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use tokio::runtime;
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use crate::{Config, Error};
@@ -20,6 +21,19 @@ const QUIET_BYTES: usize = 4 << 10;
 const BUSY_BYTES: usize = 64 << 10;
 /// A time that does not come.
 const NEVER: Duration = Duration::from_secs(1 << 30);
+
+/// The runtime in whose context this is called.
+///
+/// # Errors
+/// `Usage` if there is none.
+pub(crate) fn current_runtime() -> Result<runtime::Handle, Error> {
+    runtime::Handle::try_current().map_err(|_| {
+        Error::Usage(
+            "this connection needs a runtime of tokio: open it in a task, in `Runtime::block_on`, or in a \
+             function with `#[tokio::main]`; `Client::blocking` and `blocking::Cluster` need none",
+        )
+    })
+}
 
 /// Connects, with TLS, within the connect timeout.
 ///
