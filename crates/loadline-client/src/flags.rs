@@ -56,6 +56,11 @@ impl Flags {
         Self(self.0 & !Self::REPEATABLE)
     }
 
+    /// These properties of a command that does not wait.
+    const fn without_blocks(self) -> Self {
+        Self(self.0 & !Self::BLOCKS.0)
+    }
+
     /// Reading twice is the same as reading once.
     const fn with_implied(self) -> Self {
         if self.contains(Self::READ_ONLY) {
@@ -160,8 +165,17 @@ pub(crate) fn lookup(name: &str) -> Meta {
         })
 }
 
-/// Takes back that a command is idempotent where its options make it depend on the value that is there.
+/// Takes back that a command is idempotent where its options make it depend on the value that is there, and that it
+/// blocks where it lacks the option to.
 pub(crate) fn with_options<'w>(meta: Meta, args: impl Iterator<Item = &'w [u8]>) -> Meta {
+    if matches!(meta.name, "XREAD" | "XREADGROUP") {
+        let flags = if reads_at_once(meta.name, args) {
+            meta.flags.without_blocks()
+        } else {
+            meta.flags
+        };
+        return Meta { flags, ..meta };
+    }
     if !meta.flags.contains(Flags::IDEMPOTENT) || are_idempotent(meta.name, args) {
         return meta;
     }
@@ -169,6 +183,23 @@ pub(crate) fn with_options<'w>(meta: Meta, args: impl Iterator<Item = &'w [u8]>)
         flags: Flags::NONE,
         ..meta
     }
+}
+
+/// Whether `XREAD` or `XREADGROUP` with these arguments has all of its options, and not the one to wait.
+fn reads_at_once<'w>(name: &str, args: impl Iterator<Item = &'w [u8]>) -> bool {
+    // The names of the group and of the consumer can be any word.
+    let mut options = args.skip(if name == "XREADGROUP" { 3 } else { 0 });
+    while let Some(option) = options.next() {
+        if option.eq_ignore_ascii_case(b"STREAMS") {
+            return true;
+        }
+        if option.eq_ignore_ascii_case(b"COUNT") {
+            options.next();
+        } else if !option.eq_ignore_ascii_case(b"NOACK") {
+            return false;
+        }
+    }
+    false
 }
 
 /// Whether a command that is idempotent without options stays so with these arguments. Options that are not
@@ -349,7 +380,7 @@ const KNOWN: &[Meta] = &{
         known("XLEN", READ, Keys::First),
         known("XPENDING", READ, Keys::First),
         known("XRANGE", READ, Keys::First),
-        known("XREAD", BLOCK, Keys::Streams),
+        known("XREAD", READ.with(BLOCK), Keys::Streams),
         known("XREADGROUP", BLOCK, Keys::Streams),
         known("XREVRANGE", READ, Keys::First),
         known("ZADD", SAME, Keys::First),
@@ -415,7 +446,7 @@ mod tests {
             let by_name = lookup(meta.name).flags;
             for policy in [RetryPolicy::ReadOnly, RetryPolicy::Idempotent] {
                 let (function, name) = (policy.allows(meta.flags), policy.allows(by_name));
-                let container = containers.contains(&meta.name) || meta.name == "XREAD";
+                let container = containers.contains(&meta.name);
                 let stricter = function && !name && container;
                 let by_options = !function && name && judged_by_options.contains(&meta.name);
                 assert!(

@@ -287,6 +287,22 @@ mod tests {
         ] {
             assert_eq!(text(line), slot, "{line}");
         }
+        for line in [
+            "XREAD STREAMS k 0",
+            "XREAD COUNT 5 STREAMS k 0",
+            "XREADGROUP GROUP g c STREAMS k >",
+            "XREADGROUP GROUP BLOCK c NOACK COUNT 1 STREAMS k >",
+        ] {
+            assert_eq!(text(line), slot, "{line}");
+        }
+        for line in [
+            "XREAD BLOCK 0 STREAMS k 0",
+            "XREAD COUNT 5 block 10 STREAMS k 0",
+            "XREADGROUP GROUP g c NOACK BLOCK 0 STREAMS k >",
+            "XREADGROUP GROUP g",
+        ] {
+            assert!(text(line).unwrap_err().contains("that blocks"), "{line}");
+        }
         let script = Script::new("return 1");
         assert_eq!(routed(&script.call::<()>("k", "other")), slot);
         assert_eq!(routed(&commands::xread::<()>("k", "0", 1)), slot);

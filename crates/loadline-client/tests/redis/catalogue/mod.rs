@@ -454,7 +454,7 @@ fn what_may_be_sent_again_agrees_with_the_server() {
         for policy in [RetryPolicy::ReadOnly, RetryPolicy::Idempotent] {
             let (mine, named) = (policy.allows(meta.flags), policy.allows(by_name.flags));
             // Their name alone does not say whether they wait, or what they do.
-            let stricter = mine && ["memory", "xread"].contains(&short.as_str());
+            let stricter = mine && short == "memory";
             if mine != named && (named || has_keys) && !stricter {
                 wrong.push(format!(
                     "{}: {policy:?} {mine}, by its name {named}",
