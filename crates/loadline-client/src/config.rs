@@ -15,7 +15,7 @@ const DEFAULT_PORT: u16 = 6379;
 const ESCAPES: &str =
     "in a user name or password, `/`, `?`, `#` and `%` are written as %2F, %3F, %23 and %25";
 /// The options of a URL.
-const OPTIONS: &str = "connect_timeout, response_timeout, keepalive, tcp_keepalive, resp, retry, client_name, spin, max_queue_bytes, \
+const OPTIONS: &str = "connect_timeout, response_timeout, keepalive, tcp_keepalive, resp, protocol, retry, client_name, spin, max_queue_bytes, \
                        db, user and password";
 
 /// Where a server listens.
@@ -190,12 +190,13 @@ impl Config {
     }
 
     /// Reads `redis://[user:password@]host[:port][/database]`, the same with `rediss:` for TLS, or
-    /// `unix:///path/to.sock`. Options follow as a query:
+    /// `unix:///path/to.sock`. `valkey:` is the same as `redis:`, `valkeys:` as `rediss:`, and `redis+unix:` and
+    /// `valkey+unix:` are the same as `unix:`. Options follow as a query:
     ///
     /// | option | meaning |
     /// | --- | --- |
     /// | `connect_timeout`, `response_timeout`, `keepalive`, `tcp_keepalive` | times with a unit: `250ms`, `2s`; `off` for all but the first |
-    /// | `resp` | `2` or `3` |
+    /// | `resp`, or `protocol` as other clients call it | `2` or `3` |
     /// | `retry` | `read-only`, `idempotent` or `never` |
     /// | `client_name` | a name without spaces |
     /// | `spin` | a time with a unit: `50us` |
@@ -260,10 +261,10 @@ impl Config {
                     "a name without spaces or control characters",
                 ));
             }
-            "resp" => {
+            "resp" | "protocol" => {
                 self.protocol = Some(match value {
-                    "2" => Protocol::Resp2,
-                    "3" => Protocol::Resp3,
+                    "2" | "resp2" => Protocol::Resp2,
+                    "3" | "resp3" => Protocol::Resp3,
                     _ => return Err(invalid(option, "2 or 3")),
                 });
             }
@@ -318,18 +319,18 @@ fn address(url: &Url) -> Result<Address, Error> {
     };
     let port = url.port().unwrap_or(DEFAULT_PORT);
     match url.scheme() {
-        "redis" => Ok(Address::Tcp {
+        "redis" | "valkey" => Ok(Address::Tcp {
             host: host()?,
             port,
         }),
-        "rediss" => Ok(Address::Tls {
+        "rediss" | "valkeys" => Ok(Address::Tls {
             host: host()?,
             port,
         }),
-        "unix" if url.path().len() > 1 && !url.has_host() => {
+        "unix" | "redis+unix" | "valkey+unix" if url.path().len() > 1 && !url.has_host() => {
             Ok(Address::Unix(decoded(url.path())?.into()))
         }
-        "unix" => Err(fault(
+        "unix" | "redis+unix" | "valkey+unix" => Err(fault(
             "invalid URL: expected unix:///path/to.sock, with three slashes".into(),
         )),
         // Without a scheme, its place is that of a user name or password.
@@ -405,6 +406,26 @@ mod tests {
         assert_eq!(config.client_name.as_deref(), Some("shop"));
         assert_eq!(config.protocol, Some(Protocol::Resp2));
         assert_eq!(config.retry, RetryPolicy::Idempotent);
+    }
+
+    #[test]
+    fn schemes_and_options_of_other_clients_are_read() {
+        let address = |url| Config::from_url(url).unwrap().address;
+        assert_eq!(address("valkey://host:1"), address("redis://host:1"));
+        assert_eq!(address("valkeys://host:1"), address("rediss://host:1"));
+        for scheme in ["redis+unix", "valkey+unix"] {
+            let url = format!("{scheme}:///run/redis.sock?db=4");
+            let config = Config::from_url(&url).unwrap();
+            assert_eq!(config.address, Address::Unix("/run/redis.sock".into()));
+            assert_eq!(config.database, 4);
+        }
+        for (version, protocol) in [("2", Protocol::Resp2), ("3", Protocol::Resp3)] {
+            let url = format!("redis://host?protocol={version}");
+            assert_eq!(Config::from_url(&url).unwrap().protocol, Some(protocol));
+            let url = format!("cluster://host?protocol=resp{version}");
+            assert!(crate::cluster::Builder::from_url(&url).is_ok());
+        }
+        assert!(refused("redis://host?protocol=4").contains("2 or 3"));
     }
 
     #[test]
