@@ -105,7 +105,7 @@ impl Requests {
         all.add(conn, (cmd::<i64>("INCR"), cmd::<f64>("INCRBYFLOAT")));
         all.add(conn, hgetall::<BTreeMap<String, Bytes>>("h"));
         all.add(conn, scan::<String>(0, "*", 10));
-        all.add(conn, xread::<BTreeMap<String, Bytes>>("s", "0", 10));
+        all.add(conn, xread::<BTreeMap<String, Bytes>>("s", "0").count(10));
         all.add(conn, cmd::<Vec<(String, Option<bool>)>>("LRANGE"));
         all.add(conn, crate::atomic(cmd::<u16>("DECR")));
         all.add(conn, cmd::<OwnedReply>("ECHO"));

@@ -305,10 +305,11 @@ mod tests {
         }
         let script = Script::new("return 1");
         assert_eq!(routed(&script.call::<()>("k", "other")), slot);
-        assert_eq!(routed(&commands::xread::<()>("k", "0", 1)), slot);
-        let group = commands::xread_group::<()>("STREAMS", "streams", ["k", "k"], [">", ">"], 1);
+        assert_eq!(routed(&commands::xread::<()>("k", "0").count(1)), slot);
+        let group =
+            commands::xread_group::<()>("STREAMS", "streams", ["k", "k"], [">", ">"]).count(1);
         assert_eq!(routed(&group), slot);
-        let both = routed(&commands::xread::<()>(["k", "other"], ["0", "0"], 1));
+        let both = routed(&commands::xread::<()>(["k", "other"], ["0", "0"]).count(1));
         assert!(both.unwrap_err().starts_with("CROSSSLOT"));
     }
 

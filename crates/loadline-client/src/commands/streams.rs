@@ -44,11 +44,11 @@ commands! {
     /// Redis documentation: [`XREVRANGE`](https://redis.io/docs/latest/commands/xrevrange/).
     xrevrange<F>(key: impl Arg, from: impl Arg, to: impl Arg, count: u64) -> Vec<(String, F)>
         = "XREVRANGE"(key, from, to, "COUNT", count), READ_ONLY, Keys::First;
-    /// Gets up to `count` entries of each stream after the id given for it. Replies with nil if there are none.
+    /// Gets the entries of each stream after the id given for it. Replies with nil if there are none.
     ///
     /// Redis documentation: [`XREAD`](https://redis.io/docs/latest/commands/xread/).
-    xread<F>(keys: impl ToArgs, after: impl ToArgs, count: u64) -> StreamReads<F>
-        = "XREAD"("COUNT", count, "STREAMS", keys, after), READ_ONLY, Keys::Streams;
+    xread<F>(keys: impl ToArgs, after: impl ToArgs) -> StreamReads<F>
+        = "XREAD"() + ReadOptions["STREAMS", keys, after], READ_ONLY, Keys::Streams;
     /// Removes the oldest entries if the stream has more than `len`. Replies with the number of removed entries.
     ///
     /// Redis documentation: [`XTRIM`](https://redis.io/docs/latest/commands/xtrim/).
@@ -129,19 +129,19 @@ commands! {
     /// Redis documentation: [`XRANGE`](https://redis.io/docs/latest/commands/xrange/).
     xrange<F>(key: impl Arg, from: impl Arg, to: impl Arg) -> Vec<(String, F)>
         = "XRANGE"(key, from, to) + EntriesOptions, READ_ONLY, Keys::First;
-    /// Gets up to `count` entries of each stream as a consumer of a group: entries that no consumer has received for
+    /// Gets entries of each stream as a consumer of a group: entries that no consumer has received for
     /// the id `">"`, and the pending entries of this consumer after any other id. Replies with nil if there are no
     /// new entries.
     ///
     /// Redis documentation: [`XREADGROUP`](https://redis.io/docs/latest/commands/xreadgroup/).
-    xread_group<F>(group: impl Arg, consumer: impl Arg, keys: impl ToArgs, after: impl ToArgs, count: u64) -> StreamReads<F>
-        = "XREADGROUP"("GROUP", group, consumer, "COUNT", count) + GroupReadOptions["STREAMS", keys, after], NONE, Keys::Streams;
+    xread_group<F>(group: impl Arg, consumer: impl Arg, keys: impl ToArgs, after: impl ToArgs) -> StreamReads<F>
+        = "XREADGROUP"("GROUP", group, consumer) + GroupReadOptions["STREAMS", keys, after], NONE, Keys::Streams;
     /// Gets entries as [`xread_group`] does, and waits for one up to `timeout` (`Duration::MAX` is no limit). Replies
     /// with nil after the timeout. Needs a dedicated connection.
     ///
     /// Redis documentation: [`XREADGROUP`](https://redis.io/docs/latest/commands/xreadgroup/).
-    xread_group_waiting<F>(group: impl Arg, consumer: impl Arg, keys: impl ToArgs, after: impl ToArgs, count: u64, timeout: Duration) -> StreamReads<F>
-        = "XREADGROUP"("GROUP", group, consumer, "COUNT", count, "BLOCK", block_millis(timeout)) + GroupReadOptions["STREAMS", keys, after], BLOCKS, Keys::Streams, waiting(timeout);
+    xread_group_waiting<F>(group: impl Arg, consumer: impl Arg, keys: impl ToArgs, after: impl ToArgs, timeout: Duration) -> StreamReads<F>
+        = "XREADGROUP"("GROUP", group, consumer, "BLOCK", block_millis(timeout)) + GroupReadOptions["STREAMS", keys, after], BLOCKS, Keys::Streams, waiting(timeout);
     /// Sets the last id of a stream, as a copy of another stream needs it.
     ///
     /// Redis documentation: [`XSETID`](https://redis.io/docs/latest/commands/xsetid/).
@@ -223,8 +223,15 @@ options! {
         /// Gets up to this number of entries.
         count(count: u64) -> R = ("COUNT", count);
     }
+    /// The options of [`xread`] and [`xread_waiting`].
+    ReadOptions {
+        /// Gets up to this number of entries of each stream.
+        count(count: u64) -> R = ("COUNT", count);
+    }
     /// The options of [`xread_group`] and [`xread_group_waiting`].
     GroupReadOptions {
+        /// Gets up to this number of entries of each stream.
+        count(count: u64) -> R = ("COUNT", count);
         /// The entries need no acknowledgement, so they are lost if the consumer fails.
         no_ack() -> R = ("NOACK");
     }
@@ -250,15 +257,14 @@ options! {
 pub fn xread_waiting<F: FromReply>(
     keys: impl ToArgs,
     after: impl ToArgs,
-    count: u64,
     timeout: Duration,
-) -> Command<impl ToArgs, StreamReads<F>> {
+) -> Command<arguments!(type ReadOptions), StreamReads<F>> {
     const META: Meta = Meta {
         name: "XREAD",
         flags: Flags::READ_ONLY.with(Flags::BLOCKS),
         keys: Keys::Streams,
     };
     let block = block_millis(timeout);
-    let args = ("COUNT", count, "BLOCK", block, "STREAMS", keys, after);
+    let args = arguments!(("BLOCK", block); ReadOptions, ("STREAMS", keys, after));
     Command::new(META, args).waiting(timeout)
 }

@@ -67,7 +67,9 @@ impl Membership {
         after: StreamId,
     ) -> impl Request<Output = Result<Reads, Error>> + use<> {
         let (group, consumer) = (self.group.clone(), self.consumer.clone());
-        xread_group::<()>(group, consumer, self.key.clone(), after, BATCH).read_as::<Reads>()
+        xread_group::<()>(group, consumer, self.key.clone(), after)
+            .count(BATCH)
+            .read_as::<Reads>()
     }
 
     /// The events of that read, without entries that were handed out before and were not acknowledged when it
@@ -94,7 +96,8 @@ impl Membership {
         // Until the answer is here, the server may have assigned entries to the consumer that it has not seen.
         self.own_after = Some(StreamId::MIN);
         let (group, consumer) = (self.group.clone(), self.consumer.clone());
-        xread_group_waiting::<()>(group, consumer, self.key.clone(), ">", BATCH, wait)
+        xread_group_waiting::<()>(group, consumer, self.key.clone(), ">", wait)
+            .count(BATCH)
             .read_as::<Reads>()
     }
 

@@ -55,7 +55,9 @@ impl Progress {
     /// Reads the next entries together with the state of the stream, which shows whether entries were removed.
     pub(crate) fn look(&self) -> impl Request<Output = Looked> + use<> {
         let key = self.key.clone();
-        let read = xread::<()>(key.clone(), self.place.last, BATCH).read_as::<Reads>();
+        let read = xread::<()>(key.clone(), self.place.last)
+            .count(BATCH)
+            .read_as::<Reads>();
         atomic((xinfo(key), read))
     }
 
@@ -78,7 +80,7 @@ impl Progress {
     /// Waits up to `wait` for an entry.
     pub(crate) fn wait(&self, wait: Duration) -> impl Request<Output = Waited> + use<> {
         let key = self.key.clone();
-        let read = xread_waiting::<()>(key.clone(), self.place.last, BATCH, wait);
+        let read = xread_waiting::<()>(key.clone(), self.place.last, wait).count(BATCH);
         (read.read_as::<Reads>(), xinfo(key))
     }
 

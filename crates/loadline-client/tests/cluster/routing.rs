@@ -41,7 +41,7 @@ fn every_group_of_commands_finds_the_node_of_its_keys() {
                 .await
                 .unwrap();
             let read = cluster
-                .run(xread::<HashMap<String, String>>(key("stream"), "0", 9))
+                .run(xread::<HashMap<String, String>>(key("stream"), "0").count(9))
                 .await;
             assert_eq!(read.unwrap().unwrap()[0].0, key("stream"));
             let length: u64 = cluster.run(cmd("STRLEN").arg(key("string"))).await.unwrap();

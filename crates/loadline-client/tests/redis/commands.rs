@@ -301,14 +301,17 @@ fn streams() {
         assert_eq!(all, [entry(&first, "1"), entry(&second, "2")]);
         let last = c.run(xrevrange::<Fields>("s", "+", "-", 1)).unwrap();
         assert_eq!(last, [entry(&second, "2")]);
-        let read = c.run(xread::<Fields>("s", &first, 10)).unwrap().unwrap();
+        let read = c
+            .run(xread::<Fields>("s", &first).count(10))
+            .unwrap()
+            .unwrap();
         assert_eq!(read, [("s".to_owned(), vec![entry(&second, "2")])]);
-        assert_eq!(c.run(xread::<Fields>("s", "$", 10)).unwrap(), None);
+        assert_eq!(c.run(xread::<Fields>("s", "$")).unwrap(), None);
         c.run(xgroup_create("s", "g", 0)).unwrap();
         let twice = c.run(xgroup_create("s", "g", 0)).unwrap_err();
         assert!(twice.is_server_code("BUSYGROUP"));
         let read = c
-            .run(xread_group::<Fields>("g", "me", "s", ">", 1))
+            .run(xread_group::<Fields>("g", "me", "s", ">").count(1))
             .unwrap()
             .unwrap();
         assert_eq!(read[0].1, [entry(&first, "1")]);

@@ -183,7 +183,8 @@ pub(super) fn fill(c: &mut blocking::Connection) {
     );
     let (.., last) = c.run(first);
     last.unwrap();
-    c.run(xread_group::<Fields>("g", "c", "x", ">", 1)).unwrap();
+    c.run(xread_group::<Fields>("g", "c", "x", ">").count(1))
+        .unwrap();
     c.run(function_load(LIBRARY).replace()).unwrap();
 }
 
@@ -524,11 +525,14 @@ fn streams() -> Vec<Row> {
         xpending_range_of("x", "g", "c", "-", "+", 9);
         xrange::<Fields>("x", "-", "+");
         xrange::<Fields>("x", "-", "+").count(1);
-        xread::<Fields>("x", "0", 1);
-        xread_waiting::<Fields>("x", "$", 1, with_ms(10));
-        xread_group::<Fields>("g", "c", "x", ">", 1);
-        xread_group::<Fields>("g", "c", "x", ">", 1).no_ack();
-        xread_group_waiting::<Fields>("g", "c", "x", ">", 1, with_ms(10));
+        xread::<Fields>("x", "0");
+        xread::<Fields>("x", "0").count(1);
+        xread_waiting::<Fields>("x", "$", with_ms(10));
+        xread_waiting::<Fields>("x", "$", with_ms(10)).count(1);
+        xread_group::<Fields>("g", "c", "x", ">").count(1);
+        xread_group::<Fields>("g", "c", "x", ">").count(1).no_ack();
+        xread_group_waiting::<Fields>("g", "c", "x", ">", with_ms(10));
+        xread_group_waiting::<Fields>("g", "c", "x", ">", with_ms(10)).count(1);
         xrevrange::<Fields>("x", "+", "-", 1);
         xset_id("x", "9-1");
         xset_id("x", "9-1").entries_added(20).max_deleted_id("1-1");
