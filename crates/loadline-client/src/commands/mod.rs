@@ -28,7 +28,7 @@
 use std::time::Duration;
 
 use crate::FromReply;
-use crate::args::{Arg, ToArgs};
+use crate::args::{Arg, ArgWriter, ToArgs};
 use crate::flags::{Flags, Keys, Meta};
 use crate::request::Command;
 
@@ -45,7 +45,7 @@ macro_rules! commands {
         #[inline]
         #[must_use]
         pub fn $name $(<$reply: FromReply>)? ($($arg: $type),*)
-            -> Command<arguments!(type $($options)?), $output>
+            -> Command<arguments!(type $($options $([$($tail),*])?)?), $output>
         {
             const META: Meta = Meta {
                 name: $wire,
@@ -70,9 +70,10 @@ macro_rules! commands {
 /// The arguments of a command without and with options, and their types.
 macro_rules! arguments {
     (type) => { impl ToArgs };
-    (type $options:ident) => { WithOptions<$options, impl ToArgs, (), impl ToArgs> };
+    (type $options:ident) => { $options<impl ToArgs> };
+    (type $options:ident [$($tail:expr),*]) => { $options<impl ToArgs, impl ToArgs> };
     ($head:expr) => { $head };
-    ($head:expr; $options:ident, $tail:expr) => { WithOptions::<$options, _, _, _>::new($head, $tail) };
+    ($head:expr; $options:ident, $tail:expr) => { $options { before: $head, after: $tail } };
 }
 
 /// The options of a command as methods: their arguments, the type of the reply of the command with them (`R` is that
@@ -87,21 +88,58 @@ macro_rules! options {
         )*}
     )*) => {$(
         $(#[$about])*
+        ///
+        /// They are methods of the [`Command`]. `B` are its arguments up to the options, and `A` those after them.
         #[derive(Clone, Copy, Debug)]
-        #[non_exhaustive]
-        pub struct $options;
+        pub struct $options<B, A = ()> {
+            pub(super) before: B,
+            pub(super) after: A,
+        }
 
-        impl<H: ToArgs, O: ToArgs, L: ToArgs, R: FromReply> Command<WithOptions<$options, H, O, L>, R> {$(
-            $(#[$doc])*
+        impl<B: ToArgs, A: ToArgs> ToArgs for $options<B, A> {
+            #[inline]
+            fn count(&self) -> usize {
+                self.before.count() + self.after.count()
+            }
+
+            #[inline]
+            fn write_args(&self, out: &mut ArgWriter<'_>) {
+                self.before.write_args(out);
+                self.after.write_args(out);
+            }
+        }
+
+        impl<B, A> $options<B, A> {
+            /// The same arguments with one more option.
+            #[inline]
+            fn and<P>(self, option: P) -> $options<(B, P), A> {
+                $options {
+                    before: (self.before, option),
+                    after: self.after,
+                }
+            }
+        }
+
+        impl<B: ToArgs, A: ToArgs, R: FromReply> Command<$options<B, A>, R> {
+            $(
+                $(#[$doc])*
+                #[inline]
+                #[must_use]
+                pub fn $name $(<$reply: FromReply>)? (self, $($arg: $type),*)
+                    -> Command<$options<impl ToArgs, A>, $output>
+                $(where R: $bound)?
+                {
+                    self.map(|args| args.and(($($part,)*)))$(.flagged(Flags::$flags))?
+                }
+            )*
+
+            #[doc = include_str!("option.md")]
             #[inline]
             #[must_use]
-            pub fn $name $(<$reply: FromReply>)? (self, $($arg: $type),*)
-                -> Command<WithOptions<$options, H, impl ToArgs, L>, $output>
-            $(where R: $bound)?
-            {
-                self.map(|args| args.and(($($part,)*)))$(.flagged(Flags::$flags))?
+            pub fn option(self, words: impl ToArgs) -> Command<$options<impl ToArgs, A>, R> {
+                self.map(|args| args.and(words)).unrepeatable()
             }
-        )*}
+        }
     )*};
 }
 
@@ -134,7 +172,7 @@ pub use hashes::*;
 pub use hyperloglog::*;
 pub use keys::*;
 pub use lists::*;
-pub use options::{OrNil, Scored, WithOptions};
+pub use options::{OrNil, Scored};
 pub use pubsub::*;
 pub use scripting::*;
 pub use server::*;
@@ -225,6 +263,18 @@ fn block_millis(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn set_options<B: ToArgs>(_: &Command<SetOptions<B>, ()>) {}
+
+    fn zadd_options<B: ToArgs, A: ToArgs>(_: &Command<ZaddOptions<B, A>, u64>) {}
+
+    #[test]
+    fn type_of_a_command_names_its_options_and_its_reply() {
+        set_options(&set("key", "value"));
+        set_options(&set("key", "value").expire(Duration::from_secs(1)));
+        zadd_options(&zadd("board", [(31.5, "ann")]));
+        zadd_options(&zadd("board", [(31.5, "ann")]).gt().ch());
+    }
 
     #[test]
     fn no_time_that_is_given_becomes_endless() {

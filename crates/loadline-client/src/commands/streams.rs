@@ -258,7 +258,7 @@ pub fn xread_waiting<F: FromReply>(
     keys: impl ToArgs,
     after: impl ToArgs,
     timeout: Duration,
-) -> Command<arguments!(type ReadOptions), StreamReads<F>> {
+) -> Command<ReadOptions<impl ToArgs, impl ToArgs>, StreamReads<F>> {
     const META: Meta = Meta {
         name: "XREAD",
         flags: Flags::READ_ONLY.with(Flags::BLOCKS),
