@@ -136,12 +136,22 @@ impl ExactSizeIterator for Words<'_> {}
 /// Something that is exactly one argument: a key, a value, a number.
 ///
 /// `u8` is none, so that `Vec<u8>` and `&[u8]` can be one argument and not many.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not one argument of a command",
+    label = "a key or value is needed here: text, bytes or a number",
+    note = "a list is no single argument; to store a value of another type, encode it as text or bytes first"
+)]
 pub trait Arg: ToArgs {
     /// Appends the argument; an implementation must write exactly one.
     fn write_arg(&self, out: &mut ArgWriter<'_>);
 }
 
 /// Something that is any number of arguments: one, or a list, tuple, map or option of them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be written as arguments of a command",
+    label = "text, bytes, a number, or a list, tuple, map or option of them is needed here",
+    note = "implement `ToArgs` for a type of your own to write it as several arguments"
+)]
 pub trait ToArgs {
     /// How many arguments [`ToArgs::write_args`] will write.
     fn count(&self) -> usize;

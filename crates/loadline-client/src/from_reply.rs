@@ -12,6 +12,11 @@ use crate::Error;
 ///
 /// Nil is read only by `Option`: into any other type it is an [`Error::Type`]. `u8` is none, so that
 /// `Vec<u8>` can be the bytes of a string and not a list of numbers.
+#[diagnostic::on_unimplemented(
+    message = "a reply cannot be read as `{Self}`",
+    label = "the reply is to have this type",
+    note = "text, bytes, numbers, lists, tuples, maps and `Option` can be read; implement `FromReply` for a type of your own"
+)]
 pub trait FromReply: Sized {
     /// Reads the reply.
     ///

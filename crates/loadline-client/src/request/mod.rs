@@ -17,6 +17,11 @@ pub use command::{Cmd, Command, cmd};
 /// A [`Command`] has one `Result`. A tuple of commands has a tuple of results, and a `Vec` or array has a `Vec` of
 /// results, each with an error of its own: these are pipelines. [`atomic`](crate::atomic) makes a transaction of any of
 /// them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a request",
+    label = "a command is needed here, or a tuple, list or array of commands",
+    note = "the functions of `commands` return commands, and `cmd(\"NAME\").arg(..)` makes one of any name"
+)]
 pub trait Request {
     /// The result of the request.
     type Output;
