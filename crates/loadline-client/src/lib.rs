@@ -20,6 +20,7 @@
 //! | `tokio` | the multiplexed connections, `cluster::Cluster`, `pool::Pool`, `pubsub::PubSub`, `streams::StreamReader` and `streams::GroupReader` |
 //! | `tls` | `rediss://`, by rustls |
 //! | `metrics` | counts, errors and response times per command: `Client::metrics` |
+//! | `modules` | functions for commands of Redis 7.2 to 8 and of its modules |
 //! | `testing` | `testing::FakeServer`, a server for the tests of an application |
 //! | `tracing` | events of connections for the `tracing` crate |
 //!

@@ -143,6 +143,23 @@ macro_rules! options {
     )*};
 }
 
+#[cfg(feature = "modules")]
+mod hash_fields;
+#[cfg(feature = "modules")]
+mod json;
+#[cfg(all(test, feature = "modules"))]
+mod modules_tests;
+#[cfg(feature = "modules")]
+mod recent;
+#[cfg(feature = "modules")]
+mod search;
+#[cfg(feature = "modules")]
+mod sketches;
+#[cfg(feature = "modules")]
+mod time_series;
+#[cfg(feature = "modules")]
+mod vectors;
+
 mod acl;
 mod bits;
 mod cluster;
@@ -161,6 +178,28 @@ mod sets;
 mod sorted_sets;
 mod streams;
 mod strings;
+
+#[cfg(feature = "modules")]
+#[cfg_attr(docsrs, doc(cfg(feature = "modules")))]
+pub use hash_fields::*;
+#[cfg(feature = "modules")]
+#[cfg_attr(docsrs, doc(cfg(feature = "modules")))]
+pub use json::*;
+#[cfg(feature = "modules")]
+#[cfg_attr(docsrs, doc(cfg(feature = "modules")))]
+pub use recent::*;
+#[cfg(feature = "modules")]
+#[cfg_attr(docsrs, doc(cfg(feature = "modules")))]
+pub use search::*;
+#[cfg(feature = "modules")]
+#[cfg_attr(docsrs, doc(cfg(feature = "modules")))]
+pub use sketches::*;
+#[cfg(feature = "modules")]
+#[cfg_attr(docsrs, doc(cfg(feature = "modules")))]
+pub use time_series::*;
+#[cfg(feature = "modules")]
+#[cfg_attr(docsrs, doc(cfg(feature = "modules")))]
+pub use vectors::*;
 
 pub use acl::*;
 pub use bits::*;

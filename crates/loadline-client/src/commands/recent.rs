@@ -1,0 +1,42 @@
+//! Commands of Redis 7.2 to 8.2 that belong to older groups.
+
+use super::*;
+
+commands! {
+    /// Keeps the accesses of this connection from changing how recently keys were used. Needs a dedicated
+    /// connection.
+    ///
+    /// Redis documentation: [`CLIENT`](https://redis.io/docs/latest/commands/client/).
+    client_no_touch(on: bool) -> () = "CLIENT"("NO-TOUCH", if on { "ON" } else { "OFF" }), DEDICATED, Keys::None;
+    /// Waits until the writes of this connection are synced to the disk of the server (`local` is 1) and to those
+    /// of this number of replicas, up to `timeout` (`Duration::MAX` is no limit). Replies with the numbers that
+    /// did. Needs a dedicated connection.
+    ///
+    /// Redis documentation: [`WAITAOF`](https://redis.io/docs/latest/commands/waitaof/).
+    wait_aof(local: u64, replicas: u64, timeout: Duration) -> (u64, u64)
+        = "WAITAOF"(local, replicas, block_millis(timeout)), BLOCKS, Keys::None, waiting(timeout);
+    /// Acknowledges entries of a group and removes them. Replies for each with 1, 2 if it was acknowledged and not
+    /// removed, or -1 if it does not exist.
+    ///
+    /// Redis documentation: [`XACKDEL`](https://redis.io/docs/latest/commands/xackdel/).
+    xack_del(key: impl Arg, group: impl Arg, ids: impl ToArgs) -> Vec<i64>
+        = "XACKDEL"(key, group) + EntryRemovalOptions["IDS", counted(ids)], NONE, Keys::First;
+    /// Removes entries of a stream. Replies for each with 1, 2 if groups still refer to it, or -1 if it does not
+    /// exist.
+    ///
+    /// Redis documentation: [`XDELEX`](https://redis.io/docs/latest/commands/xdelex/).
+    xdel_ex(key: impl Arg, ids: impl ToArgs) -> Vec<i64>
+        = "XDELEX"(key) + EntryRemovalOptions["IDS", counted(ids)], NONE, Keys::First;
+}
+
+options! {
+    /// The options of [`xack_del`] and [`xdel_ex`].
+    EntryRemovalOptions {
+        /// Keeps what groups know of the entries, as without an option.
+        keep_ref() -> R = ("KEEPREF");
+        /// Removes what groups know of the entries too.
+        del_ref() -> R = ("DELREF");
+        /// Removes only entries that all groups have acknowledged.
+        acked() -> R = ("ACKED");
+    }
+}
