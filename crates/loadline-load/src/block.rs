@@ -16,10 +16,10 @@ pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) const RESPONSE_TIMEOUT_NS: u64 = RESPONSE_TIMEOUT.as_nanos() as u64;
 
-/// Bounds of the overtime of an open loop after its block, and of the part of it that is caused by a stall.
+/// Bounds of the overtime of an open loop after its block, and of the part of it that is caused by stalls.
 const SHORTEST_OVERTIME_NS: u64 = 20_000_000;
 const LONGEST_OVERTIME_NS: u64 = 500_000_000;
-const LONGEST_STALLED_NS: u64 = 1_500_000_000;
+const LONGEST_STALLED_NS: u64 = 5_000_000_000;
 /// Operations that would take this many times the overtime, at the pace of the block, are not started in it.
 const HOPELESS: f64 = 4.0;
 
@@ -47,6 +47,19 @@ pub(crate) struct Share<'s> {
     pub(crate) deadline_ns: u64,
     /// This thread's part of the schedule; `None` in a closed loop.
     pub(crate) arrivals: Option<Arrivals>,
+    /// When operations could first be sent: the schedule of a block begins earlier if its target did not answer.
+    pub(crate) ready_ns: u64,
+    /// The ends of the block's windows; empty for a block of one window.
+    pub(crate) windows_ns: &'s [u64],
+}
+
+/// The place of a block in the schedule of its run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Place<'p> {
+    /// How long the block has been due when it starts.
+    pub(crate) overdue: Duration,
+    /// The ends of its windows, from its start; empty for a block of one window.
+    pub(crate) windows_ns: &'p [u64],
 }
 
 /// What is observed during a block.
@@ -65,27 +78,23 @@ pub(crate) enum Watch {
 pub(crate) fn run<W: Send>(
     workers: &mut [W],
     block: &Block,
+    overdue: Duration,
     control: &Control,
     watch: Watch,
     work: impl Fn(&mut W, &Share<'_>) -> Result<Outcome, Error> + Sync,
 ) -> Result<Outcome, Error> {
-    if let Pacing::Open { rate, .. } = block.pacing
-        && !(rate.is_finite() && rate > 0.0)
-    {
-        return Err(Error::Plan(format!(
-            "a rate of {rate} operations per second cannot be"
-        )));
-    }
+    block.check()?;
     if watch == Watch::Nothing {
-        return run_from(Clock::start(), workers, block, control, work);
+        return run_from(Clock::start(), workers, block, overdue, control, work);
     }
     let precision = match block.pacing {
         Pacing::Open { .. } => pauses::FINE,
         Pacing::Closed => pauses::COARSE,
     };
     let (outcome, pauses) = pauses::watch(precision, || {
-        let clock = Clock::start();
-        (run_from(clock, workers, block, control, work), clock)
+        let clock = Clock::start_at(overdue);
+        let outcome = run_from(clock, workers, block, overdue, control, work);
+        (outcome, clock)
     });
     let mut outcome = outcome?;
     outcome.explain(pauses);
@@ -96,13 +105,18 @@ fn run_from<W: Send>(
     clock: Clock,
     workers: &mut [W],
     block: &Block,
+    overdue: Duration,
     control: &Control,
     work: impl Fn(&mut W, &Share<'_>) -> Result<Outcome, Error> + Sync,
 ) -> Result<Outcome, Error> {
     let threads = workers.len();
     let board = Board::new(block.interval, threads);
+    let place = Place {
+        overdue,
+        windows_ns: &[],
+    };
     let run = |(thread, worker)| {
-        let share = block.share(thread, threads, clock, &board, control);
+        let share = block.share((thread, threads), clock, &board, control, place);
         work(worker, &share)
     };
     let parts: Vec<Result<Outcome, Error>> = std::thread::scope(|scope| {
@@ -136,7 +150,8 @@ pub(crate) fn run_here(
     work: impl FnOnce(&Share<'_>) -> Outcome,
 ) -> Result<Outcome, Error> {
     let board = Board::new(block.interval, 1);
-    let mut outcome = work(&block.share(0, 1, Clock::start(), &board, control));
+    let share = block.share((0, 1), Clock::start(), &board, control, Place::default());
+    let mut outcome = work(&share);
     outcome.series = board.into_series();
     Ok(outcome)
 }
@@ -145,17 +160,19 @@ impl Share<'_> {
     /// Whether an open loop gives up, at `now_ns`, the operations that were due before the end of its block
     /// from `next_ns` on, after a stall of `stalled_ns`.
     ///
-    /// Operations delayed by a stall must be sent, or their response times would be missing. Operations of a
-    /// schedule that the target cannot keep up with would only accumulate, so the overtime is limited to half
-    /// of the block's length, and the rest is reported as not sent. If far more than that remains, nothing is
-    /// sent after the end.
+    /// Operations delayed by stalls must be sent, or their response times would be missing: a target that can keep
+    /// up with the schedule at all sends them in as much time as the stalls took, which is granted up to five
+    /// seconds. Operations of a schedule that the target cannot keep up with would only accumulate, so the further
+    /// overtime is limited to half of the block's length, and the rest is reported as not sent. If far more than
+    /// that remains, nothing is sent after the end.
     pub(crate) fn is_out_of_time(&self, now_ns: u64, next_ns: u64, stalled_ns: u64) -> bool {
         if now_ns < self.deadline_ns {
             return false;
         }
         let overtime_ns = (self.deadline_ns / 2).clamp(SHORTEST_OVERTIME_NS, LONGEST_OVERTIME_NS);
         let stalled_ns = stalled_ns.min(LONGEST_STALLED_NS);
-        if now_ns >= self.deadline_ns.saturating_add(overtime_ns + stalled_ns) {
+        let overtime_ns = overtime_ns + stalled_ns;
+        if now_ns >= self.deadline_ns.saturating_add(overtime_ns) {
             return true;
         }
         let ran_ns = now_ns.saturating_sub(stalled_ns) as f64;
@@ -185,13 +202,24 @@ impl Share<'_> {
 }
 
 impl Block {
-    fn share<'s>(
+    /// Refuses a rate that cannot be.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.pacing {
+            Pacing::Open { rate, .. } if !(rate.is_finite() && rate > 0.0) => Err(Error::Plan(
+                format!("a rate of {rate} operations per second cannot be"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The share of one of several threads, given by its number and theirs.
+    pub(crate) fn share<'s>(
         &self,
-        thread: usize,
-        threads: usize,
+        (thread, threads): (usize, usize),
         clock: Clock,
         board: &'s Board,
         control: &'s Control,
+        place: Place<'s>,
     ) -> Share<'s> {
         let arrivals = match self.pacing {
             Pacing::Closed => None,
@@ -216,6 +244,8 @@ impl Block {
                 .duration
                 .map_or(u64::MAX, |duration| duration.as_nanos() as u64),
             arrivals,
+            ready_ns: place.overdue.as_nanos() as u64,
+            windows_ns: place.windows_ns,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The clocks of the loops.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -16,6 +18,14 @@ impl Clock {
     pub(crate) fn start() -> Self {
         Self {
             epoch_ns: nanoseconds(clock_gettime(ClockId::Monotonic)),
+        }
+    }
+
+    /// Starts a clock that already shows `elapsed`.
+    pub(crate) fn start_at(elapsed: Duration) -> Self {
+        let now_ns = Self::start().epoch_ns;
+        Self {
+            epoch_ns: now_ns.saturating_sub(elapsed.as_nanos() as u64),
         }
     }
 
@@ -44,15 +54,18 @@ fn nanoseconds(time: Timespec) -> u64 {
 pub(crate) struct ThreadMeter {
     clock: Clock,
     cpu_ns: u64,
+    run_queue: RunQueue,
     run_wait_ns: Option<u64>,
 }
 
 impl ThreadMeter {
     pub(crate) fn start() -> Self {
+        let run_queue = RunQueue::own();
         Self {
             clock: Clock::start(),
             cpu_ns: thread_cpu_ns(),
-            run_wait_ns: run_wait_ns(),
+            run_wait_ns: run_queue.wait_ns(),
+            run_queue,
         }
     }
 
@@ -66,7 +79,7 @@ impl ThreadMeter {
         let wall_ns = self.clock.now_ns().max(1);
         let run_wait = self
             .run_wait_ns
-            .zip(run_wait_ns())
+            .zip(self.run_queue.wait_ns())
             .map(|(before, after)| Duration::from_nanos(after.saturating_sub(before)));
         ThreadCost {
             cpu: Duration::from_nanos(cpu_ns),
@@ -81,9 +94,22 @@ pub(crate) fn thread_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// The second value of schedstat: nanoseconds spent in a run queue. Other systems than Linux, and kernels
-/// without it, have none.
-pub(crate) fn run_wait_ns() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok()
+/// The time that a thread has waited for a CPU: the second value of its schedstat file, which stays open. Other
+/// systems than Linux, and kernels without it, have none.
+#[derive(Debug)]
+pub(crate) struct RunQueue(Option<File>);
+
+impl RunQueue {
+    /// The run queue waits of the calling thread.
+    pub(crate) fn own() -> Self {
+        Self(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// Nanoseconds so far; one system call.
+    pub(crate) fn wait_ns(&self) -> Option<u64> {
+        let mut text = [0; 64];
+        let bytes = self.0.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(&text[..bytes]).ok()?;
+        text.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
 }

@@ -37,6 +37,7 @@ pub mod runner;
 pub mod stall;
 pub mod task;
 pub mod values;
+pub mod windows;
 pub mod wire;
 pub mod workload;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use loadline_measure::histogram::Histogram;
 
-use crate::clock::run_wait_ns;
+use crate::clock::RunQueue;
 use crate::outcome::{Interval, Outcome};
 use crate::stall::{SHORTEST_STALL_NS, Stall, Stalls};
 
@@ -35,10 +35,13 @@ pub(crate) struct Board {
     interval_ns: u64,
     threads: usize,
     state: Mutex<BoardState>,
+    /// Set when a thread has failed.
+    abandoned: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct BoardState {
+    /// Intervals that not all threads have reached the end of, by their start in nanoseconds.
     open: BTreeMap<u64, Slot>,
     done: Vec<Interval>,
 }
@@ -57,12 +60,22 @@ impl Board {
             interval_ns: (interval.as_nanos() as u64).max(1),
             threads,
             state: Mutex::default(),
+            abandoned: AtomicBool::new(false),
         }
     }
 
-    fn contribute(&self, index: u64, ops: u64, errors: u64, response: &Histogram) {
+    /// Tells all threads to end the block soon, because one of them has failed.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
+    fn contribute(&self, start_ns: u64, ops: u64, errors: u64, response: &Histogram) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = state.open.entry(index).or_insert_with(|| Slot {
+        let slot = state.open.entry(start_ns).or_insert_with(|| Slot {
             contributions: 0,
             ops: 0,
             errors: 0,
@@ -75,19 +88,9 @@ impl Board {
         if slot.contributions == self.threads {
             let slot = state
                 .open
-                .remove(&index)
+                .remove(&start_ns)
                 .expect("the slot was there a line ago");
-            state.done.push(self.finished(index, &slot));
-        }
-    }
-
-    fn finished(&self, index: u64, slot: &Slot) -> Interval {
-        Interval {
-            start: Duration::from_nanos(index * self.interval_ns),
-            ops: slot.ops,
-            errors: slot.errors,
-            p50: slot.response.quantile(0.5),
-            p99: slot.response.quantile(0.99),
+            state.done.push(finished(start_ns, &slot));
         }
     }
 
@@ -95,53 +98,90 @@ impl Board {
     pub(crate) fn into_series(self) -> Vec<Interval> {
         let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
         let mut series = state.done;
-        for (index, slot) in &state.open {
-            series.push(self.finished(*index, slot));
+        for (start_ns, slot) in &state.open {
+            series.push(finished(*start_ns, slot));
         }
         series.sort_unstable_by_key(|interval| interval.start);
         series
     }
 }
 
-/// The recorder of one thread.
+fn finished(start_ns: u64, slot: &Slot) -> Interval {
+    Interval {
+        start: Duration::from_nanos(start_ns),
+        ops: slot.ops,
+        errors: slot.errors,
+        p50: slot.response.quantile(0.5),
+        p99: slot.response.quantile(0.99),
+    }
+}
+
+/// The recorder of one thread. Intervals never extend over the end of a window.
 #[derive(Debug)]
 pub(crate) struct Meter<'b> {
+    /// The results of the current window.
     pub(crate) part: Outcome,
+    /// The results of the windows before it.
+    done: Vec<Outcome>,
+    /// The ends of the current window and those after it, from the start of the block. The last one is open.
+    windows_ns: &'b [u64],
+    window_start_ns: u64,
     board: &'b Board,
     control: &'b Control,
     interval: Histogram,
-    interval_index: u64,
+    interval_start_ns: u64,
     interval_end_ns: u64,
     errors_reported: u64,
     ops_reported: u64,
     stalls: Stalls,
-    /// The length of the longest stall.
+    /// The sum of all long stalls.
     stalled_ns: u64,
     /// The time of the last arrival.
     arrived_ns: u64,
-    /// The time that the thread has been off its CPU since then, by its own clock.
-    away_ns: u64,
-    /// The thread's total waiting time for a CPU when the current interval began.
+    /// The thread's waits for a CPU, and their sum when the current interval began. `None` if the loop knows
+    /// better when it waited.
+    run_queue: Option<RunQueue>,
     run_wait_ns: Option<u64>,
 }
 
+/// The shortest stall after which operations may wait.
+const LONG_STALL_NS: u64 = 20_000_000;
+/// The same in multiples of the median service time: on a slow path every operation takes long.
+const LONG_STALL_OPERATIONS: u64 = 3;
+
 impl<'b> Meter<'b> {
+    /// A recorder for a thread whose waits for a CPU delay its operations.
     pub(crate) fn new(board: &'b Board, control: &'b Control) -> Self {
+        let run_queue = RunQueue::own();
         Self {
+            run_wait_ns: run_queue.wait_ns(),
+            run_queue: Some(run_queue),
+            ..Self::over(&[], board, control)
+        }
+    }
+
+    /// A recorder over the windows that end at `windows_ns`; one window without any.
+    pub(crate) fn over(windows_ns: &'b [u64], board: &'b Board, control: &'b Control) -> Self {
+        let mut meter = Self {
             part: Outcome::empty(),
+            done: Vec::new(),
+            windows_ns,
+            window_start_ns: 0,
             board,
             control,
             interval: Histogram::new(),
-            interval_index: 0,
-            interval_end_ns: board.interval_ns,
+            interval_start_ns: 0,
+            interval_end_ns: 0,
             errors_reported: 0,
             ops_reported: 0,
             stalls: Stalls::default(),
             stalled_ns: 0,
             arrived_ns: 0,
-            away_ns: 0,
-            run_wait_ns: run_wait_ns(),
-        }
+            run_queue: None,
+            run_wait_ns: None,
+        };
+        meter.begin_interval();
+        meter
     }
 
     /// Records `ops` operations with an intended start at `intended_ns`, sent at `sent_ns` and answered at
@@ -174,7 +214,6 @@ impl<'b> Meter<'b> {
     #[inline]
     pub(crate) fn arrived(&mut self, now_ns: u64) {
         self.arrived_ns = now_ns;
-        self.away_ns = 0;
     }
 
     /// The time without an arrival until `now_ns`.
@@ -182,58 +221,117 @@ impl<'b> Meter<'b> {
         now_ns.saturating_sub(self.arrived_ns)
     }
 
-    /// The length of the longest stall that has ended.
+    /// The sum of the long stalls that have ended.
     pub(crate) fn stalled_ns(&self) -> u64 {
         self.stalled_ns
     }
 
-    /// Records a step of `step_ns` between two clock readings, in which the thread was off its CPU.
-    pub(crate) fn away(&mut self, step_ns: u64) {
-        self.away_ns += step_ns;
+    /// The start of a stall in which the first of the waiting operations was due at `waiting_ns`.
+    pub(crate) fn stalled_since_ns(&self, waiting_ns: u64) -> u64 {
+        waiting_ns.max(self.arrived_ns)
+    }
+
+    /// The thread's waits for a CPU in the current interval.
+    pub(crate) fn run_waited_ns(&self) -> u64 {
+        let now_ns = self.run_queue.as_ref().and_then(RunQueue::wait_ns);
+        let waited = now_ns.zip(self.run_wait_ns);
+        waited.map_or(0, |(now_ns, before_ns)| now_ns.saturating_sub(before_ns))
     }
 
     /// Records that nothing arrived until `now_ns`, while the oldest of `in_flight` operations had waited
-    /// since its intended start at `waiting_ns`.
+    /// since its intended start at `waiting_ns`. The generator caused `generator_ns` of it.
     #[cold]
-    pub(crate) fn quiet(&mut self, now_ns: u64, waiting_ns: u64, in_flight: u64, answered: bool) {
-        let start_ns = waiting_ns.max(self.arrived_ns);
+    pub(crate) fn quiet(
+        &mut self,
+        now_ns: u64,
+        waiting_ns: u64,
+        in_flight: u64,
+        generator_ns: u64,
+        answered: bool,
+    ) {
+        let start_ns = self.stalled_since_ns(waiting_ns);
         let length_ns = now_ns.saturating_sub(start_ns);
         if length_ns < SHORTEST_STALL_NS {
             return;
         }
-        self.stalled_ns = self.stalled_ns.max(length_ns);
-        let run_wait_ns = run_wait_ns().zip(self.run_wait_ns);
-        let run_wait_ns = run_wait_ns.map_or(0, |(now, before)| now.saturating_sub(before));
+        let median_ns = self.part.service.value_at(0.5).unwrap_or(0);
+        if length_ns >= LONG_STALL_NS.max(LONG_STALL_OPERATIONS.saturating_mul(median_ns)) {
+            self.stalled_ns += length_ns;
+        }
         self.stalls.add(Stall {
             start: Duration::from_nanos(start_ns),
             length: Duration::from_nanos(length_ns),
             in_flight,
-            generator: Duration::from_nanos(run_wait_ns.max(self.away_ns).min(length_ns)),
+            generator: Duration::from_nanos(generator_ns.min(length_ns)),
             paused: Duration::ZERO,
             answered,
         });
     }
 
-    /// Closes the intervals that have ended by `now_ns`.
+    /// Closes the intervals that have ended by `now_ns`, in a block of one window.
     #[inline]
     pub(crate) fn tick(&mut self, now_ns: u64) {
-        if now_ns < self.interval_end_ns {
-            return;
+        if self.is_due(now_ns) {
+            let _ = self.close_due(now_ns);
         }
-        while now_ns >= self.interval_end_ns {
+    }
+
+    /// Whether an interval has ended by `now_ns`.
+    #[inline]
+    pub(crate) fn is_due(&self, now_ns: u64) -> bool {
+        now_ns >= self.interval_end_ns
+    }
+
+    /// Closes the intervals of the current window that have ended by `now_ns`. If the window ended as well,
+    /// returns its length; [`next_window`](Self::next_window) must follow.
+    pub(crate) fn close_due(&mut self, now_ns: u64) -> Option<Duration> {
+        while self.is_due(now_ns) {
             self.close_interval();
+            if self.interval_start_ns == self.window_end_ns() {
+                let length_ns = self.interval_start_ns - self.window_start_ns;
+                return Some(Duration::from_nanos(length_ns));
+            }
         }
         // A long stall begins in an earlier interval, which has its own waiting time.
         if !self.is_quiet(now_ns) {
-            self.run_wait_ns = run_wait_ns();
+            self.run_wait_ns = self.run_queue.as_ref().and_then(RunQueue::wait_ns);
         }
+        None
+    }
+
+    /// Begins the next window.
+    pub(crate) fn next_window(&mut self) {
+        let part = std::mem::replace(&mut self.part, Outcome::empty());
+        self.done.push(part);
+        self.windows_ns = &self.windows_ns[1..];
+        self.window_start_ns = self.interval_start_ns;
+        (self.ops_reported, self.errors_reported) = (0, 0);
+        self.begin_interval();
+    }
+
+    /// The start of the current window.
+    pub(crate) fn window_start_ns(&self) -> u64 {
+        self.window_start_ns
+    }
+
+    /// The end of the current window; the last one has none.
+    fn window_end_ns(&self) -> u64 {
+        match self.windows_ns {
+            [end_ns, _, ..] => *end_ns,
+            _ => u64::MAX,
+        }
+    }
+
+    fn begin_interval(&mut self) {
+        let end_ns = self.interval_start_ns + self.board.interval_ns;
+        self.interval_end_ns = end_ns.min(self.window_end_ns());
     }
 
     fn close_interval(&mut self) {
         let errors = self.part.errors.total();
         let ops = self.part.ops - self.ops_reported;
         self.board.contribute(
-            self.interval_index,
+            self.interval_start_ns,
             ops,
             errors - self.errors_reported,
             &self.interval,
@@ -242,14 +340,27 @@ impl<'b> Meter<'b> {
         self.errors_reported = errors;
         self.ops_reported = self.part.ops;
         self.interval.reset();
-        self.interval_index += 1;
-        self.interval_end_ns += self.board.interval_ns;
+        self.interval_start_ns = self.interval_end_ns;
+        self.begin_interval();
     }
 
-    /// Adds the last, partial interval and returns the thread's results.
-    pub(crate) fn finish(mut self) -> Outcome {
+    /// Adds the last, partial interval and returns the thread's results in a block of one window.
+    pub(crate) fn finish(self) -> Outcome {
+        let mut windows = self.finish_all();
+        windows.pop().expect("the current window is the last one")
+    }
+
+    /// Adds the last, partial interval and returns the thread's results, window by window. The last one has all
+    /// stalls, with times from the start of the block.
+    pub(crate) fn finish_all(mut self) -> Vec<Outcome> {
         self.close_interval();
         self.part.stalls = self.stalls.into_sorted();
-        self.part
+        self.done.push(self.part);
+        self.done
+    }
+
+    /// The results of the windows that are over.
+    pub(crate) fn into_done(self) -> Vec<Outcome> {
+        self.done
     }
 }

@@ -131,6 +131,29 @@ pub struct TargetCost {
     pub connections: Option<u64>,
 }
 
+impl Pauses {
+    /// The part from `start` to `end`, with times from `start`. CPU times of the system are known for the whole only.
+    pub(crate) fn within(&self, start: Duration, end: Duration) -> Self {
+        let part = |pause: &Pause| {
+            let from = pause.start.max(start);
+            let until = (pause.start + pause.length).min(end);
+            (from < until).then(|| Pause {
+                start: from - start,
+                length: until - from,
+                cpu: pause.cpu,
+            })
+        };
+        let list: Vec<Pause> = self.list.iter().filter_map(part).collect();
+        Self {
+            total: list.iter().map(|pause| pause.length).sum(),
+            busy: None,
+            stolen: None,
+            list,
+            ..*self
+        }
+    }
+}
+
 impl Outcome {
     /// Creates an empty outcome.
     #[must_use]

@@ -9,6 +9,7 @@ use rand::{SeedableRng, rngs::SmallRng};
 
 use crate::outcome::Outcome;
 use crate::pacing::Stop;
+use crate::windows::Windows;
 use crate::{Control, Error};
 
 /// Slices of a warm-up; their medians determine its end.
@@ -33,6 +34,19 @@ pub trait Subject {
     /// That the operations could not be run.
     fn tail(&mut self, _control: &Control) -> Result<Option<Corrected>, Error> {
         Ok(None)
+    }
+
+    /// Runs an open loop over all rounds without a pause, if this subject can: rounds that end by `stops` are windows
+    /// of one schedule. Calls `next` at the end of each window but the last. Only called for a subject that has its
+    /// rounds to itself.
+    fn windows(
+        &mut self,
+        _stops: &[Stop],
+        _seed: u64,
+        _control: &Control,
+        _next: &mut dyn FnMut(),
+    ) -> Option<Windows> {
+        None
     }
 }
 
@@ -118,7 +132,8 @@ pub enum Event {
 }
 
 /// Warms up every subject, then runs one block of each per round, in random order, until all rounds are done
-/// or `enough` returns true. An interrupt ends it after the current block. An interrupted round counts,
+/// or `enough` returns true. The rounds of a single subject in an open loop are windows of one schedule, all of which
+/// are run. An interrupt ends it after the current block. An interrupted round counts,
 /// because rounds are stored per subject and comparisons use those that all subjects have.
 ///
 /// # Errors
@@ -138,6 +153,11 @@ pub fn run(
             Ok(warm) => measured.push(warm),
             Err(error) => return Err(Broken::new(error, subject, None, measured)),
         }
+    }
+    if let [subject] = subjects
+        && let Some(measured) = windows(*subject, rounds, control, observe, &mut measured)
+    {
+        return measured;
     }
     let mut rng = SmallRng::seed_from_u64(rounds.seed);
     let mut order: Vec<usize> = (0..subjects.len()).collect();
@@ -160,6 +180,38 @@ pub fn run(
         }
     }
     Ok(measured)
+}
+
+/// Runs the rounds of the only subject as windows of one schedule; `None` if it cannot.
+fn windows(
+    subject: &mut dyn Subject,
+    rounds: &Rounds,
+    control: &Control,
+    observe: &mut dyn FnMut(Event),
+    measured: &mut Vec<Measured>,
+) -> Option<Result<Vec<Measured>, Box<Broken>>> {
+    if rounds.stops.is_empty() || control.interrupted() {
+        return None;
+    }
+    let mut round = 0;
+    observe(Event::Begin { subject: 0, round });
+    let windows = subject.windows(&rounds.stops, rounds.seed, control, &mut || {
+        observe(Event::End);
+        round += 1;
+        observe(Event::Begin { subject: 0, round });
+    })?;
+    observe(Event::End);
+    let complete = windows.outcomes.len();
+    measured[0].blocks = windows.outcomes;
+    Some(match windows.error {
+        None => Ok(std::mem::take(measured)),
+        Some(error) => Err(Broken::new(
+            error,
+            0,
+            Some(complete),
+            std::mem::take(measured),
+        )),
+    })
 }
 
 /// Runs a block, and single operations directly after it.

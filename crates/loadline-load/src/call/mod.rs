@@ -10,6 +10,8 @@
 mod tests;
 mod worker;
 
+use std::time::Duration;
+
 use rand::{SeedableRng, rngs::SmallRng};
 
 use crate::Error;
@@ -97,6 +99,7 @@ impl<C: Callee> Callers<C> {
         block::run(
             &mut self.workers,
             block,
+            Duration::ZERO,
             control,
             Watch::Nothing,
             |worker, share| Ok(worker.run(workload, share)),

@@ -188,7 +188,9 @@ impl<C: Callee> Running<'_, C> {
         );
         if done_ns - begin_ns >= SHORTEST_STALL_NS {
             self.meter.arrived(begin_ns);
-            self.meter.quiet(done_ns, intended_ns, self.per_call, true);
+            let waited_ns = self.meter.run_waited_ns();
+            self.meter
+                .quiet(done_ns, intended_ns, self.per_call, waited_ns, true);
         }
         self.meter.arrived(done_ns);
         self.spent_ns += done_ns - begin_ns;

@@ -182,7 +182,8 @@ impl<P: Performer> Running<P> {
             if counts.meter.is_quiet(now_ns) {
                 // In a closed loop, some tasks always wait.
                 let in_flight = counts.in_flight + 1;
-                counts.meter.quiet(now_ns, 0, in_flight, true);
+                let waited_ns = counts.meter.run_waited_ns();
+                counts.meter.quiet(now_ns, 0, in_flight, waited_ns, true);
             }
             counts.meter.arrived(now_ns);
             counts.meter.tick(now_ns);

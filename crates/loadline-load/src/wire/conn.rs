@@ -113,9 +113,9 @@ impl<F: Framing> Conn<F> {
         self.groups.front().map(|group| group.sent_ns)
     }
 
-    /// The intended start of the first operation in flight: they are sent in that order.
-    pub(super) fn oldest_intended_ns(&self) -> Option<u64> {
-        self.groups.front().map(|group| group.intended_ns)
+    /// The first operations in flight: they are sent in the order of their intended starts.
+    pub(super) fn oldest(&self) -> Option<&Group> {
+        self.groups.front()
     }
 
     /// Records a group of operations as sent.

@@ -14,10 +14,14 @@ mod conn;
 mod filler;
 mod lone;
 mod session;
+mod system;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod unread;
 mod vigil;
+#[cfg(test)]
+mod virtual_tests;
 mod worker;
 
 pub use session::{Lane, Session, Shape, threads_over};

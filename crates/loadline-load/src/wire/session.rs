@@ -1,15 +1,20 @@
 //! A session: the connections to one target, distributed over threads, and the blocks run on them.
 
+use std::time::Duration;
+
 use rand::{SeedableRng, rngs::SmallRng};
 
 use super::conn::Conn;
+use super::system::Epoll;
 use super::transport::{Connect, Framing};
 use super::worker::Worker;
 use crate::Error;
-use crate::block::{self, Block, Watch};
+use crate::block::{self, Block, Place, Watch};
 use crate::meter::Control;
 use crate::outcome::Outcome;
+use crate::pacing::Stop;
 use crate::values::mix;
+use crate::windows::{self, Windows};
 use crate::workload::{Chooser, Workload};
 
 /// The shape of a session.
@@ -43,7 +48,7 @@ pub struct Session<'c, F> {
     lanes: Vec<Lane<'c>>,
     framing: fn() -> F,
     shape: Shape,
-    workers: Vec<Worker<F>>,
+    workers: Vec<Worker<F, Epoll>>,
 }
 
 impl<'c, F: Framing> Session<'c, F> {
@@ -97,9 +102,13 @@ impl<'c, F: Framing> Session<'c, F> {
             let (place, stride) = (thread / servers, threads / servers);
             let chooser = Chooser::new(rng, place as u64, stride as u64);
             let workload = &session.lanes[lane].workload;
-            session
-                .workers
-                .push(Worker::new(lane, workload, chooser, shape.window)?);
+            session.workers.push(Worker::new(
+                Epoll::new()?,
+                lane,
+                workload,
+                chooser,
+                shape.window,
+            ));
         }
         for index in 0..shape.connections {
             let conn = session.connect(index)?;
@@ -136,13 +145,63 @@ impl<'c, F: Framing> Session<'c, F> {
     /// # Errors
     /// If connections cannot be reopened, all are lost, or a system call fails.
     pub fn run(&mut self, block: &Block, control: &Control) -> Result<Outcome, Error> {
+        self.run_overdue(block, Duration::ZERO, control)
+    }
+
+    /// Runs one block that has been due for `overdue`, because its target did not answer: the schedule of an open loop
+    /// began that much earlier.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn run_overdue(
+        &mut self,
+        block: &Block,
+        overdue: Duration,
+        control: &Control,
+    ) -> Result<Outcome, Error> {
         self.heal()?;
         let lanes = &self.lanes;
         block::run(
             &mut self.workers,
             block,
+            overdue,
             control,
             Watch::Cpus,
+            |worker, share| {
+                let workload = &lanes[worker.lane].workload;
+                worker.run(workload, share).into_one()
+            },
+        )
+    }
+
+    /// Runs an open loop without a pause over windows that end by `stops`; the stop rule of `block` is not used. It has
+    /// been due for `overdue`. Calls `between` at the end of each window but the last, while the load goes on.
+    ///
+    /// # Panics
+    /// In a closed loop, and without a window.
+    pub fn run_windows(
+        &mut self,
+        block: &Block,
+        stops: &[Stop],
+        overdue: Duration,
+        control: &Control,
+        between: &mut dyn FnMut(),
+    ) -> Windows {
+        let rate = windows::rate_of(block).expect("a schedule needs a rate");
+        if let Err(error) = self.heal() {
+            return Windows::broken(error);
+        }
+        let (windows_ns, stop) = windows::layout(stops, rate);
+        let lanes = &self.lanes;
+        windows::run(
+            &mut self.workers,
+            &Block { stop, ..*block },
+            Place {
+                overdue,
+                windows_ns: &windows_ns,
+            },
+            control,
+            between,
             |worker, share| worker.run(&lanes[worker.lane].workload, share),
         )
     }

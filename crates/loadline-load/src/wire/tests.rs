@@ -21,7 +21,7 @@ use crate::workload::{Command, Digits, KeySpace, Number, Part, Workload};
 use crate::{Control, Error};
 
 /// Every byte is a reply.
-struct Bytes;
+pub(super) struct Bytes;
 
 impl Framing for Bytes {
     fn feed(&mut self, bytes: &[u8], tally: &mut Tally) -> Result<(), String> {
@@ -95,7 +95,7 @@ impl Connect for Server {
     }
 }
 
-fn workload() -> Workload {
+pub(super) fn workload() -> Workload {
     let command = Command {
         name: "GET".into(),
         weight: 1,

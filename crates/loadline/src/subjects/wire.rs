@@ -1,10 +1,13 @@
 //! Load on a server over the wire, or on several servers that share it.
 
+use std::time::{Duration, Instant};
+
 use loadline_load::block::Block;
 use loadline_load::keys::KeyDist;
-use loadline_load::outcome::Outcome;
-use loadline_load::pacing::Stop;
+use loadline_load::outcome::{Outcome, TargetCost};
+use loadline_load::pacing::{Pacing, Stop};
 use loadline_load::runner::Subject;
+use loadline_load::windows::Windows;
 use loadline_load::wire::{Lane, Session, Shape};
 use loadline_load::workload::Command;
 use loadline_load::{Control, Error};
@@ -20,6 +23,9 @@ use crate::targets::{Admin, Counters, SECTIONS, process, together};
 
 /// Commands in flight per connection while keys are loaded.
 const LOAD_PIPELINE: u32 = 64;
+/// A server that takes longer than this to answer its counters does not answer: the block that follows has been due
+/// since then. Other programs on the machine can delay an answer for less.
+const NO_ANSWER: Duration = Duration::from_millis(10);
 /// Connections that load keys.
 const LOAD_CONNECTIONS: usize = 4;
 
@@ -238,10 +244,20 @@ impl<'t> WireSubject<'t> {
     }
 
     fn counters(&mut self) -> Result<Vec<Counters>, Error> {
-        let servers = self.servers.iter_mut();
-        servers
-            .map(|server| server.counters(&self.declared))
-            .collect()
+        all_counters(&mut self.servers, &self.declared)
+    }
+
+    /// The counters before a block, and how long the block has been due in vain.
+    fn begin(&mut self) -> Result<(Vec<Counters>, Duration), Error> {
+        let due = Instant::now();
+        let before = self.counters()?;
+        let waited = due.elapsed();
+        let overdue = if waited > NO_ANSWER {
+            waited
+        } else {
+            Duration::ZERO
+        };
+        Ok((before, overdue))
     }
 
     /// Restores the keys before a block.
@@ -262,6 +278,40 @@ impl<'t> WireSubject<'t> {
     }
 }
 
+fn all_counters(servers: &mut [Watched], declared: &[String]) -> Result<Vec<Counters>, Error> {
+    let servers = servers.iter_mut();
+    servers.map(|server| server.counters(declared)).collect()
+}
+
+/// What the servers counted between two readings.
+fn costs(before: &[Counters], after: &[Counters]) -> TargetCost {
+    let costs = after.iter().zip(before);
+    let costs = costs.map(|(after, before)| after.since(before));
+    costs.reduce(together).unwrap_or_default()
+}
+
+/// Adds to each window the difference of the readings `seen` at its ends. Windows without both are not complete.
+fn add_costs(windows: &mut Windows, seen: Vec<Result<Vec<Counters>, Error>>) {
+    let mut readings = Vec::with_capacity(seen.len());
+    for reading in seen {
+        match reading {
+            Ok(reading) => readings.push(reading),
+            Err(error) => windows.error = windows.error.take().or(Some(error)),
+        }
+    }
+    let outcomes = &mut windows.outcomes;
+    if windows.error.is_some() {
+        outcomes.truncate(readings.len() - 1);
+    }
+    // The load can end before its last window does.
+    while let Some(last) = readings.last().filter(|_| readings.len() <= outcomes.len()) {
+        readings.push(last.clone());
+    }
+    for (outcome, pair) in outcomes.iter_mut().zip(readings.windows(2)) {
+        outcome.target = costs(&pair[0], &pair[1]);
+    }
+}
+
 /// The servers of `places`, each once.
 fn watched(places: &[Place]) -> Result<Vec<Watched>, Failure> {
     let address = |place: &Place| place.direct.server().address.clone();
@@ -278,20 +328,60 @@ fn watched(places: &[Place]) -> Result<Vec<Watched>, Failure> {
 impl Subject for WireSubject<'_> {
     fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
         self.prepare(control)?;
-        let before = self.counters()?;
-        let mut outcome = self.session.run(
-            &Block {
-                stop: self.case.bounded(stop),
-                seed,
-                ..self.block
-            },
-            control,
-        )?;
-        let after = self.counters()?;
-        let costs = after.iter().zip(&before);
-        let costs = costs.map(|(after, before)| after.since(before));
-        outcome.target = costs.reduce(together).unwrap_or_default();
+        let (before, overdue) = self.begin()?;
+        let block = Block {
+            stop: self.case.bounded(stop),
+            seed,
+            ..self.block
+        };
+        let mut outcome = self.session.run_overdue(&block, overdue, control)?;
+        outcome.target = costs(&before, &self.counters()?);
         Ok(outcome)
+    }
+
+    /// A case that restores its keys before each block, or runs single operations after it, needs the pauses.
+    fn windows(
+        &mut self,
+        stops: &[Stop],
+        seed: u64,
+        control: &Control,
+        next: &mut dyn FnMut(),
+    ) -> Option<Windows> {
+        let is_open = matches!(self.block.pacing, Pacing::Open { .. });
+        let is_bounded = stops.iter().any(|stop| self.case.bounded(*stop) != *stop);
+        if !is_open || is_bounded || !self.before.is_empty() || self.tail.is_some() {
+            return None;
+        }
+        let (before, overdue) = match self.begin() {
+            Ok(begun) => begun,
+            Err(error) => {
+                return Some(Windows {
+                    outcomes: Vec::new(),
+                    error: Some(error),
+                });
+            }
+        };
+        let block = Block { seed, ..self.block };
+        let Self {
+            session,
+            servers,
+            declared,
+            ..
+        } = self;
+        let mut read = || all_counters(servers, declared);
+        let mut seen = vec![Ok(before)];
+        let mut windows = session.run_windows(&block, stops, overdue, control, &mut || {
+            // A server that failed once is not asked again.
+            if seen.last().is_some_and(Result::is_ok) {
+                seen.push(read());
+            }
+            next();
+        });
+        if seen.last().is_some_and(Result::is_ok) && windows.error.is_none() {
+            seen.push(read());
+        }
+        add_costs(&mut windows, seen);
+        Some(windows)
     }
 
     fn tail(&mut self, control: &Control) -> Result<Option<Corrected>, Error> {

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::num::NonZeroU64;
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::event::epoll;
@@ -10,7 +9,9 @@ use rustix::event::epoll;
 use super::conn::{Conn, Freed, Group};
 use super::filler::Filler;
 use super::lone::{Halves, Watch};
+use super::system::System;
 use super::transport::Framing;
+use super::unread::Look;
 use super::vigil::Vigil;
 use crate::Error;
 use crate::block::{RESPONSE_TIMEOUT_NS, Share};
@@ -19,6 +20,7 @@ use crate::meter::Meter;
 use crate::outcome::Outcome;
 use crate::pacing::Arrivals;
 use crate::reply::Tally;
+use crate::windows::Windows;
 use crate::workload::{Chooser, Workload};
 
 mod receive;
@@ -32,11 +34,11 @@ const EVENTS: usize = 256;
 const LONGEST_SLEEP_NS: u64 = 20_000_000;
 
 /// The state of one thread for the lifetime of a session.
-pub(super) struct Worker<F> {
+pub(super) struct Worker<F, S> {
     pub(super) conns: Vec<Conn<F>>,
     /// The lane of all its connections.
     pub(super) lane: usize,
-    epoll: OwnedFd,
+    system: S,
     buffer: Vec<u8>,
     filler: Filler,
     chooser: Chooser,
@@ -44,39 +46,29 @@ pub(super) struct Worker<F> {
     vigil: Vigil,
 }
 
-impl<F: Framing> Worker<F> {
+impl<F: Framing, S: System> Worker<F, S> {
     pub(super) fn new(
+        system: S,
         lane: usize,
         workload: &Workload,
         chooser: Chooser,
         window: u32,
-    ) -> Result<Self, Error> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             conns: Vec::new(),
             lane,
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)
-                .map_err(Error::system("epoll_create"))?,
+            system,
             buffer: vec![0; READ_BYTES],
             filler: Filler::new(workload, window as usize),
             chooser,
             window,
             vigil: Vigil::default(),
-        })
+        }
     }
 
-    /// Adds a connection. It is registered once, for both edges.
+    /// Adds a connection.
     pub(super) fn adopt(&mut self, index: usize, conn: Conn<F>) -> Result<(), Error> {
-        let flags = epoll::EventFlags::IN
-            | epoll::EventFlags::OUT
-            | epoll::EventFlags::RDHUP
-            | epoll::EventFlags::ET;
-        epoll::add(
-            &self.epoll,
-            conn.transport.as_fd(),
-            epoll::EventData::new_u64(index as u64),
-            flags,
-        )
-        .map_err(Error::system("epoll_ctl"))?;
+        self.system.add(conn.transport.as_fd(), index)?;
         if index == self.conns.len() {
             self.conns.push(conn);
         } else {
@@ -86,7 +78,8 @@ impl<F: Framing> Worker<F> {
     }
 
     /// Runs this thread's share of a block.
-    pub(super) fn run(&mut self, workload: &Workload, share: &Share<'_>) -> Result<Outcome, Error> {
+    pub(super) fn run(&mut self, workload: &Workload, share: &Share<'_>) -> Windows {
+        self.system.begin(share.clock);
         if share.arrivals.is_some() {
             // The default slack of 50 us would delay every timed start by as much. If the system refuses, the
             // default remains.
@@ -101,8 +94,8 @@ impl<F: Framing> Worker<F> {
 }
 
 /// The state of a running block.
-struct Running<'r, F> {
-    worker: &'r mut Worker<F>,
+struct Running<'r, F, S> {
+    worker: &'r mut Worker<F, S>,
     events: Vec<epoll::Event>,
     workload: &'r Workload,
     share: &'r Share<'r>,
@@ -115,8 +108,16 @@ struct Running<'r, F> {
     stopped_ns: Option<u64>,
     in_flight: u64,
     last_reply_ns: u64,
-    /// Time spent awake without work.
+    /// Time spent awake without work in this window.
     idle_ns: u64,
+    /// The cost of the thread in this window.
+    thread: ThreadMeter,
+    /// Operations planned in earlier windows.
+    planned: u64,
+    /// The last look for replies that found nothing.
+    look: Look,
+    /// The waits for a CPU when the current interval began.
+    run_wait_ns: Option<u64>,
     /// A refill waits until this many places are free, so that writes stay large.
     refill_at: u32,
     /// The halves of the window of a single connection.
@@ -136,8 +137,8 @@ struct Running<'r, F> {
     last_loss: String,
 }
 
-impl<'r, F: Framing> Running<'r, F> {
-    fn new(worker: &'r mut Worker<F>, workload: &'r Workload, share: &'r Share<'r>) -> Self {
+impl<'r, F: Framing, S: System> Running<'r, F, S> {
+    fn new(worker: &'r mut Worker<F, S>, workload: &'r Workload, share: &'r Share<'r>) -> Self {
         let is_lone = worker.conns.len() == 1 && share.arrivals.is_none();
         // If payloads are so large that a window needs several batches, writes are partial anyway, and a
         // refill that waited for many places would leave most of the window empty.
@@ -146,7 +147,7 @@ impl<'r, F: Framing> Running<'r, F> {
         let whole = if is_cut { 1 } else { worker.window };
         let longest_sleep = Duration::from_nanos(LONGEST_SLEEP_NS);
         Self {
-            meter: Meter::new(share.board, share.control),
+            meter: Meter::over(share.windows_ns, share.board, share.control),
             tally: Tally::default(),
             quota: share.ops,
             arrivals: share.arrivals.clone(),
@@ -154,12 +155,16 @@ impl<'r, F: Framing> Running<'r, F> {
             in_flight: 0,
             last_reply_ns: 0,
             idle_ns: 0,
+            thread: ThreadMeter::start(),
+            planned: 0,
+            look: Look::begin(share.ready_ns),
+            run_wait_ns: worker.system.run_wait_ns(),
             refill_at: halves.as_ref().map_or(whole, Halves::smaller),
             halves,
             watch: is_lone.then(Watch::default),
             waits_in_read: is_lone && worker.conns[0].transport.prepare_waiting(longest_sleep),
             turn: 0,
-            place_since_ns: 0,
+            place_since_ns: share.ready_ns,
             saturated: false,
             late_ns: 0,
             lost: worker.conns.iter().filter(|conn| !conn.alive).count(),
@@ -171,37 +176,78 @@ impl<'r, F: Framing> Running<'r, F> {
         }
     }
 
-    fn run(mut self) -> Result<Outcome, Error> {
-        let thread = ThreadMeter::start();
+    fn run(mut self) -> Windows {
+        match self.drive() {
+            Ok(()) => self.finish(),
+            Err(error) => Windows {
+                outcomes: self.meter.into_done(),
+                error: Some(error),
+            },
+        }
+    }
+
+    fn drive(&mut self) -> Result<(), Error> {
         if self.arrivals.is_none() {
             self.start_closed();
         }
         loop {
-            let now_ns = self.share.clock.now_ns();
-            self.meter.tick(now_ns);
-            self.meter.part.errors.clone_from(&self.tally.errors);
+            let now_ns = self.worker.system.now_ns();
+            if self.meter.is_due(now_ns) {
+                self.close_due(now_ns);
+            }
             self.dispatch(now_ns);
             self.check_stop(now_ns);
             self.release(now_ns);
             self.check_silence(now_ns)?;
             if self.finished(now_ns) {
-                break;
+                return Ok(());
             }
             if self.lost == self.worker.conns.len() {
                 return Err(Error::AllLost {
                     connections: self.lost,
-                    reason: self.last_loss,
+                    reason: std::mem::take(&mut self.last_loss),
                 });
             }
             self.wait(now_ns)?;
             self.take_events();
         }
-        self.finish(&thread)
+    }
+
+    /// Closes the intervals and windows that have ended by `now_ns`.
+    #[cold]
+    fn close_due(&mut self, now_ns: u64) {
+        self.meter.part.errors.clone_from(&self.tally.errors);
+        while let Some(length) = self.meter.close_due(now_ns) {
+            self.end_window(length);
+            self.meter.next_window();
+        }
+        // A long stall begins in an earlier interval, which has its own waiting time.
+        if !self.meter.is_quiet(now_ns) {
+            self.run_wait_ns = self.worker.system.run_wait_ns();
+        }
+        if self.share.board.is_abandoned() && self.stopped_ns.is_none() {
+            self.stopped_ns = Some(now_ns);
+        }
+    }
+
+    /// Completes the results of the current window, which took `length`.
+    fn end_window(&mut self, length: Duration) {
+        let part = &mut self.meter.part;
+        part.errors = std::mem::take(&mut self.tally.errors);
+        part.nils = std::mem::take(&mut self.tally.nils);
+        part.duration = length;
+        if self.arrivals.is_some() {
+            let planned = self.share.ops - self.quota;
+            part.planned = Some(planned - self.planned);
+            self.planned = planned;
+        }
+        let thread = std::mem::replace(&mut self.thread, ThreadMeter::start());
+        part.generator = thread.stop(std::mem::take(&mut self.idle_ns));
     }
 
     /// Fills every connection's window; all places are free since the start.
     fn start_closed(&mut self) {
-        let now_ns = self.share.clock.now_ns();
+        let now_ns = self.worker.system.now_ns();
         for index in 0..self.worker.conns.len() {
             let conn = &mut self.worker.conns[index];
             if conn.alive {
@@ -254,7 +300,8 @@ impl<'r, F: Framing> Running<'r, F> {
             return Ok(());
         }
         let conns = self.worker.conns.iter().filter(|conn| conn.alive);
-        let waiting_ns = conns.filter_map(Conn::oldest_intended_ns).min();
+        let oldest = conns.filter_map(Conn::oldest);
+        let waiting_ns = oldest.map(|group| group.intended_ns).min();
         let waited_ns = now_ns
             .saturating_sub(waiting_ns.unwrap_or(now_ns))
             .min(quiet_ns);
@@ -324,7 +371,7 @@ impl<'r, F: Framing> Running<'r, F> {
     }
 
     fn send_assigned(&mut self, index: usize) {
-        let sent_ns = self.share.clock.now_ns();
+        let sent_ns = self.worker.system.now_ns();
         let mut assigned = std::mem::take(&mut self.worker.conns[index].assigned);
         for &intended_ns in &assigned {
             let ready_ns = intended_ns.max(self.place_since_ns);
@@ -462,16 +509,15 @@ impl<'r, F: Framing> Running<'r, F> {
         self.tally
             .errors
             .add("DISCONNECTED", u64::from(conn.in_flight.max(1)));
-        // A closed socket leaves the epoll set by itself; an open one must be removed.
-        let _ = epoll::delete(&self.worker.epoll, conn.transport.as_fd());
+        self.worker.system.remove(conn.transport.as_fd());
         conn.reset();
         reason.clone_into(&mut self.last_loss);
         self.lost += 1;
     }
 
-    fn finish(mut self, thread: &ThreadMeter) -> Result<Outcome, Error> {
+    fn finish(mut self) -> Windows {
         if self.in_flight > 0 {
-            self.note_quiet(self.share.clock.now_ns(), false);
+            self.note_quiet(self.worker.system.now_ns(), false);
         }
         for index in 0..self.worker.conns.len() {
             let unanswered = u64::from(self.worker.conns[index].in_flight);
@@ -484,19 +530,45 @@ impl<'r, F: Framing> Running<'r, F> {
             }
         }
         let end_ns = self.stopped_ns.unwrap_or_default();
-        if let Some(arrivals) = self.arrivals.take() {
-            let part = &mut self.meter.part;
-            part.not_sent = self
-                .share
-                .not_sent(arrivals, end_ns, part.cut_short, self.quota);
-            part.planned = Some(self.share.ops - self.quota + part.not_sent);
+        let start_ns = self.meter.window_start_ns();
+        let took_ns = self.last_reply_ns.saturating_sub(start_ns).max(1);
+        let not_sent = self.arrivals.clone().map_or(0, |arrivals| {
+            let cut_short = self.meter.part.cut_short;
+            self.share.not_sent(arrivals, end_ns, cut_short, self.quota)
+        });
+        self.end_window(Duration::from_nanos(took_ns));
+        let part = &mut self.meter.part;
+        part.not_sent = not_sent;
+        part.planned = part.planned.map(|planned| planned + not_sent);
+        let mut outcomes = self.meter.finish_all();
+        if !self.share.control.interrupted() && !self.share.board.is_abandoned() {
+            fill(&mut outcomes, self.share.windows_ns);
         }
-        self.meter.part.errors = self.tally.errors;
-        self.meter.part.nils = self.tally.nils;
-        self.meter.part.duration = Duration::from_nanos(self.last_reply_ns.max(1));
-        let mut part = self.meter.finish();
-        part.generator = thread.stop(self.idle_ns);
-        Ok(part)
+        Windows {
+            outcomes,
+            error: None,
+        }
+    }
+}
+
+/// Adds the windows that remain after the last reply, and extends the last one to its planned end.
+fn fill(outcomes: &mut Vec<Outcome>, ends_ns: &[u64]) {
+    if ends_ns.is_empty() {
+        return;
+    }
+    let stalls = outcomes
+        .last_mut()
+        .map(|last| std::mem::take(&mut last.stalls));
+    outcomes.resize_with(ends_ns.len(), Outcome::empty);
+    let mut start_ns = 0;
+    for (outcome, end_ns) in outcomes.iter_mut().zip(ends_ns) {
+        let planned = Duration::from_nanos(end_ns - start_ns);
+        outcome.duration = outcome.duration.max(planned);
+        outcome.planned.get_or_insert(0);
+        start_ns = *end_ns;
+    }
+    if let Some(last) = outcomes.last_mut() {
+        last.stalls = stalls.unwrap_or_default();
     }
 }
 

@@ -6,6 +6,7 @@ use rustix::event::epoll;
 
 use super::{Running, Worker};
 use crate::wire::conn::{Conn, Freed};
+use crate::wire::system::System;
 use crate::wire::transport::Framing;
 
 /// Whether a read waits if there is no data.
@@ -16,7 +17,7 @@ pub(super) enum Wait {
     ForFirst,
 }
 
-impl<F: Framing> Running<'_, F> {
+impl<F: Framing, S: System> Running<'_, F, S> {
     /// Serves the connections with events.
     pub(super) fn take_events(&mut self) {
         for at in 0..self.events.len() {
@@ -35,11 +36,24 @@ impl<F: Framing> Running<'_, F> {
     #[cold]
     pub(super) fn note_quiet(&mut self, now_ns: u64, answered: bool) {
         let alive = self.worker.conns.iter().filter(|conn| conn.alive);
-        let waiting = alive.filter_map(Conn::oldest_intended_ns).min();
-        if let Some(waiting_ns) = waiting {
-            self.meter
-                .quiet(now_ns, waiting_ns, self.in_flight, answered);
-        }
+        let oldest = alive.filter_map(Conn::oldest);
+        let Some(oldest) = oldest.min_by_key(|group| group.intended_ns) else {
+            return;
+        };
+        // The generator delays an operation that it could send, and a reply that it could read.
+        let could_ns = self.meter.stalled_since_ns(oldest.intended_ns);
+        let could_ns = could_ns.max(self.share.ready_ns);
+        let unsent_ns = oldest.sent_ns.min(now_ns).saturating_sub(could_ns);
+        let unread_ns = if answered { self.unread_ns(now_ns) } else { 0 };
+        let (waiting_ns, generator_ns) = (oldest.intended_ns, unsent_ns + unread_ns);
+        self.meter
+            .quiet(now_ns, waiting_ns, self.in_flight, generator_ns, answered);
+    }
+
+    /// The longest time that a reply read at `now_ns` can have been there.
+    fn unread_ns(&self, now_ns: u64) -> u64 {
+        self.look
+            .unread_ns(now_ns, self.worker.system.run_wait_ns())
     }
 
     fn serve(&mut self, index: usize, flags: epoll::EventFlags) -> Result<(), String> {
@@ -62,7 +76,7 @@ impl<F: Framing> Running<'_, F> {
         }
         if self.arrivals.is_none() {
             if now_ns == 0 {
-                now_ns = self.share.clock.now_ns();
+                now_ns = self.worker.system.now_ns();
             }
             self.refill(index, now_ns);
         }
@@ -88,7 +102,7 @@ impl<F: Framing> Running<'_, F> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error.to_string()),
             };
-            now_ns = self.share.clock.now_ns();
+            now_ns = self.worker.system.now_ns();
             self.meter.part.bytes_in += bytes as u64;
             if self.meter.is_quiet(now_ns) {
                 self.note_quiet(now_ns, true);

@@ -1,20 +1,16 @@
 //! The event loop's ways of waiting for replies: with epoll for many connections, in the read itself for a
 //! single one, and awake if that pays off.
 
-use rustix::event::{self, PollFd, PollFlags, epoll};
-use rustix::io::Errno;
-use rustix::time::Timespec;
-
 use super::receive::Wait;
 use super::{LONGEST_SLEEP_NS, Running};
 use crate::Error;
+use crate::stall::SHORTEST_STALL_NS;
 use crate::wire::lone::Watch;
+use crate::wire::system::System;
 use crate::wire::transport::Framing;
-use crate::wire::vigil::{AWAY_NS, Vigil};
+use crate::wire::vigil::Vigil;
 
-const NS_PER_MS: u64 = 1_000_000;
-
-impl<F: Framing> Running<'_, F> {
+impl<F: Framing, S: System> Running<'_, F, S> {
     /// Waits until there is an event, or until other work is due.
     pub(super) fn wait(&mut self, now_ns: u64) -> Result<(), Error> {
         // Only epoll reports that a socket accepts the rest of a write.
@@ -39,32 +35,32 @@ impl<F: Framing> Running<'_, F> {
         {
             return Ok(());
         }
-        let mut sleep_ns =
-            LONGEST_SLEEP_NS.min(self.share.deadline_ns.saturating_sub(now_ns).max(1));
+        // After the end, only replies are waited for.
+        let mut sleep_ns = match self.share.deadline_ns.saturating_sub(now_ns) {
+            0 => LONGEST_SLEEP_NS,
+            left_ns => left_ns.min(LONGEST_SLEEP_NS),
+        };
         if is_held {
             // Half a round trip is shorter than a sleep.
             sleep_ns = 0;
         }
-        self.poll(sleep_ns)
+        self.poll(now_ns, sleep_ns)
     }
 
     /// Waits for events until an operation of an open loop is due: first asleep, then awake.
     fn wait_for_start(&mut self, mut now_ns: u64, due_ns: u64) -> Result<(), Error> {
         let left_ns = due_ns.saturating_sub(now_ns).min(LONGEST_SLEEP_NS);
         if !self.worker.vigil.is_awake(now_ns) {
-            return self.poll(left_ns);
+            return self.poll(now_ns, left_ns);
         }
         if left_ns > Vigil::AWAKE_NS {
-            return self.poll(left_ns - Vigil::AWAKE_NS);
+            return self.poll(now_ns, left_ns - Vigil::AWAKE_NS);
         }
         loop {
-            self.poll(0)?;
+            self.poll(now_ns, 0)?;
             let last_ns = now_ns;
-            now_ns = self.share.clock.now_ns();
+            now_ns = self.worker.system.now_ns();
             let undisturbed = self.worker.vigil.looked(last_ns, now_ns);
-            if !undisturbed {
-                self.meter.away(now_ns - last_ns);
-            }
             if !undisturbed || !self.events.is_empty() || now_ns >= due_ns {
                 return Ok(());
             }
@@ -85,6 +81,7 @@ impl<F: Framing> Running<'_, F> {
                 return Ok(read_ns);
             }
         }
+        self.fall_asleep(now_ns, LONGEST_SLEEP_NS);
         self.read(0, Wait::ForFirst)
     }
 
@@ -95,8 +92,9 @@ impl<F: Framing> Running<'_, F> {
             if read_ns > 0 {
                 return Ok(read_ns);
             }
+            self.look.found_nothing(now_ns);
             let last_ns = now_ns;
-            now_ns = self.share.clock.now_ns();
+            now_ns = self.worker.system.now_ns();
             self.idle(last_ns, now_ns);
         }
         Ok(0)
@@ -106,10 +104,10 @@ impl<F: Framing> Running<'_, F> {
     fn poll_awake(&mut self, now_ns: u64) -> Result<bool, Error> {
         let (mut came, mut looked_ns) = (false, now_ns);
         while !came && looked_ns < now_ns + Watch::AWAKE_NS {
-            self.poll(0)?;
+            self.poll(looked_ns, 0)?;
             came = !self.events.is_empty();
             let last_ns = looked_ns;
-            looked_ns = self.share.clock.now_ns();
+            looked_ns = self.worker.system.now_ns();
             if !came {
                 self.idle(last_ns, looked_ns);
             }
@@ -120,11 +118,7 @@ impl<F: Framing> Running<'_, F> {
 
     /// Counts an idle step between two clock readings.
     fn idle(&mut self, last_ns: u64, now_ns: u64) {
-        let step_ns = now_ns - last_ns;
-        self.idle_ns += step_ns;
-        if step_ns > AWAY_NS {
-            self.meter.away(step_ns);
-        }
+        self.idle_ns += now_ns - last_ns;
     }
 
     fn note_awake(&mut self, came: bool) {
@@ -137,41 +131,36 @@ impl<F: Framing> Running<'_, F> {
         }
     }
 
-    /// Takes the available events, and waits up to `sleep_ns` if there are none. It can return early without
-    /// events.
-    ///
-    /// `epoll_wait` counts in milliseconds. Shorter sleeps, which the starts of an open loop need, are made
-    /// by `ppoll`, for which the epoll instance is a file like any other. `epoll_pwait2` does both in one
-    /// call, but Linux before 5.11, valgrind 3.19 and seccomp profiles of older container runtimes do not
-    /// have it.
-    fn poll(&mut self, sleep_ns: u64) -> Result<(), Error> {
-        let whole_ns = sleep_ns - sleep_ns % NS_PER_MS;
-        if sleep_ns > 0 && whole_ns == 0 {
-            let mut epoll = [PollFd::new(&self.worker.epoll, PollFlags::IN)];
-            match event::poll(&mut epoll, Some(&timespec(sleep_ns))) {
-                Ok(0) | Err(Errno::INTR) => {
-                    self.events.clear();
-                    return Ok(());
-                }
-                Ok(_) => {}
-                Err(errno) => return Err(Error::system("ppoll")(errno)),
-            }
+    /// Takes the available events at `now_ns`, and waits up to `sleep_ns` if there are none. It can return early
+    /// without events.
+    fn poll(&mut self, now_ns: u64, sleep_ns: u64) -> Result<(), Error> {
+        let mut sleep_ns = sleep_ns;
+        if sleep_ns > 0 {
+            sleep_ns = self.fall_asleep(now_ns, sleep_ns);
         }
-        self.events.clear();
-        match epoll::wait(
-            &self.worker.epoll,
-            rustix::buffer::spare_capacity(&mut self.events),
-            Some(&timespec(whole_ns)),
-        ) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(errno) => Err(Error::system("epoll_wait")(errno)),
+        self.worker.system.poll(&mut self.events, sleep_ns)?;
+        if sleep_ns == 0 && self.events.is_empty() {
+            self.look.found_nothing(now_ns);
         }
+        Ok(())
     }
-}
 
-fn timespec(ns: u64) -> Timespec {
-    Timespec {
-        tv_sec: 0,
-        tv_nsec: ns as i64,
+    /// Notes that the thread sleeps for up to `sleep_ns`, and returns for how long it does. While operations of an open
+    /// loop wait, it wakes up once a stall has begun, so that its own waits for a CPU before that do not count.
+    fn fall_asleep(&mut self, now_ns: u64, sleep_ns: u64) -> u64 {
+        if self.in_flight == 0 {
+            return sleep_ns;
+        }
+        if self.meter.is_quiet(now_ns) {
+            let run_wait_ns = self.worker.system.run_wait_ns();
+            self.look.falls_asleep(now_ns, run_wait_ns);
+            return sleep_ns;
+        }
+        // A sleep that begins less than a millisecond after a reply.
+        self.look.falls_asleep(now_ns, self.run_wait_ns);
+        match self.arrivals {
+            Some(_) => sleep_ns.min(SHORTEST_STALL_NS),
+            None => sleep_ns,
+        }
     }
 }

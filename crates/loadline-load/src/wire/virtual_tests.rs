@@ -1,0 +1,380 @@
+//! The event loop in virtual time: a server that stops, and programs that take the generator's CPU, at moments that the
+//! tests choose. Nothing sleeps, so thousands of seconds are over in a moment.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use loadline_measure::histogram::Histogram;
+use loadline_measure::record::{self, StallCause, Surroundings};
+use rand::{RngExt as _, SeedableRng, rngs::SmallRng};
+use rustix::event::{EventfdFlags, epoll, eventfd};
+
+use super::conn::Conn;
+use super::system::System;
+use super::tests::{Bytes, workload};
+use super::transport::Transport;
+use super::worker::Worker;
+use crate::block::{Block, Place};
+use crate::clock::Clock;
+use crate::meter::Board;
+use crate::outcome::Outcome;
+use crate::pacing::{ArrivalProcess, Pacing, Stop};
+use crate::stall::Stall;
+use crate::windows;
+use crate::workload::Chooser;
+use crate::{Control, Error};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000 * US;
+const S: u64 = 1_000 * MS;
+/// The server's time for a request.
+const SERVICE_NS: u64 = 20 * US;
+/// The time between two looks of a thread that waits awake: longer than in reality, so that there are fewer.
+const LOOK_NS: u64 = 15 * US;
+const WRITE_NS: u64 = 5 * US;
+const RATE: f64 = 500.0;
+const TRIALS: u64 = 200;
+
+/// A period from one time to another.
+type Period = (u64, u64);
+
+/// A server, and the CPU of the generator's thread.
+#[derive(Default)]
+struct World {
+    now_ns: u64,
+    /// When each request in flight is answered, per connection.
+    replies: Vec<VecDeque<u64>>,
+    /// When the server has finished its last request.
+    served_ns: u64,
+    /// When the server is stopped.
+    stops: Vec<Period>,
+    /// When other programs have the CPU, in order of time.
+    busy: VecDeque<Period>,
+    run_wait_ns: u64,
+}
+
+impl World {
+    fn request(&mut self, conn: usize) {
+        let begun_ns = self.served_ns.max(self.now_ns);
+        let mut served_ns = begun_ns + SERVICE_NS;
+        for &(from_ns, until_ns) in &self.stops {
+            if served_ns > from_ns && begun_ns < until_ns {
+                served_ns = until_ns + SERVICE_NS;
+            }
+        }
+        self.served_ns = served_ns;
+        self.replies[conn].push_back(served_ns);
+    }
+
+    /// Runs for `ns`, and longer if another program takes the CPU.
+    fn run(&mut self, ns: u64) {
+        self.now_ns += ns;
+        while let Some((from_ns, until_ns)) = self.busy.front().copied()
+            && from_ns <= self.now_ns
+        {
+            let waited_ns = (until_ns - from_ns).min(until_ns.saturating_sub(self.now_ns) + ns);
+            self.now_ns += waited_ns;
+            self.run_wait_ns += waited_ns;
+            self.busy.pop_front();
+        }
+    }
+
+    /// Sleeps until `wake_ns`, and waits for the CPU if another program has it then.
+    fn sleep(&mut self, wake_ns: u64) {
+        self.now_ns = self.now_ns.max(wake_ns);
+        while self.busy.front().is_some_and(|busy| busy.1 <= self.now_ns) {
+            self.busy.pop_front();
+        }
+        self.run(0);
+    }
+
+    fn is_readable(&self, conn: usize) -> bool {
+        let first = self.replies[conn].front();
+        first.is_some_and(|reply_ns| *reply_ns <= self.now_ns)
+    }
+
+    fn next_reply_ns(&self) -> Option<u64> {
+        let firsts = self.replies.iter().filter_map(VecDeque::front);
+        firsts.copied().min()
+    }
+}
+
+#[derive(Clone)]
+struct Virtual(Arc<Mutex<World>>);
+
+impl Virtual {
+    fn with<R>(&self, act: impl FnOnce(&mut World) -> R) -> R {
+        act(&mut self.0.lock().unwrap())
+    }
+}
+
+impl System for Virtual {
+    fn begin(&mut self, _: Clock) {}
+
+    fn now_ns(&self) -> u64 {
+        self.with(|world| world.now_ns)
+    }
+
+    fn run_wait_ns(&self) -> Option<u64> {
+        self.with(|world| Some(world.run_wait_ns))
+    }
+
+    fn poll(&mut self, events: &mut Vec<epoll::Event>, sleep_ns: u64) -> Result<(), Error> {
+        events.clear();
+        self.with(|world| {
+            let conns = 0..world.replies.len();
+            if !conns.clone().any(|conn| world.is_readable(conn)) {
+                if sleep_ns == 0 {
+                    world.run(LOOK_NS);
+                    return;
+                }
+                let wake_ns = world.now_ns + sleep_ns;
+                world.sleep(wake_ns.min(world.next_reply_ns().unwrap_or(u64::MAX)));
+            }
+            events.extend(
+                conns
+                    .filter(|conn| world.is_readable(*conn))
+                    .map(|conn| epoll::Event {
+                        flags: epoll::EventFlags::IN,
+                        data: epoll::EventData::new_u64(conn as u64),
+                    }),
+            );
+        });
+        Ok(())
+    }
+
+    fn add(&mut self, _: BorrowedFd<'_>, _: usize) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn remove(&mut self, _: BorrowedFd<'_>) {}
+}
+
+struct Socket {
+    world: Virtual,
+    conn: usize,
+    /// A descriptor of the right type, which nothing reads.
+    fd: OwnedFd,
+}
+
+impl Transport for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.world.with(|world| {
+            let mut bytes = 0;
+            while world.is_readable(self.conn) && bytes < buf.len() {
+                world.replies[self.conn].pop_front();
+                bytes += 1;
+            }
+            match bytes {
+                0 => Err(io::ErrorKind::WouldBlock.into()),
+                _ => Ok(bytes),
+            }
+        })
+    }
+
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.world.with(|world| {
+            (0..buf.len() / 8).for_each(|_| world.request(self.conn));
+            world.run(WRITE_NS);
+        });
+        Ok(buf.len())
+    }
+}
+
+/// Drives `world` at the rate over windows that end by `stops`, with `window` operations in flight on each of four
+/// connections. The block has been due for `overdue`.
+fn drive(world: World, stops: &[Stop], window: u32, overdue: Duration) -> Vec<Outcome> {
+    let connections = 4;
+    let world = Virtual(Arc::new(Mutex::new(World {
+        now_ns: overdue.as_nanos() as u64,
+        replies: vec![VecDeque::new(); connections],
+        ..world
+    })));
+    let workload = workload();
+    let chooser = Chooser::new(SmallRng::seed_from_u64(1), 0, 1);
+    let mut worker = Worker::new(world.clone(), 0, &workload, chooser, window);
+    for conn in 0..connections {
+        let socket = Socket {
+            world: world.clone(),
+            conn,
+            fd: eventfd(0, EventfdFlags::CLOEXEC).unwrap(),
+        };
+        let conn = Conn::new(Box::new(socket), Bytes, false);
+        worker.adopt(worker.conns.len(), conn).unwrap();
+    }
+    let (windows_ns, stop) = windows::layout(stops, RATE);
+    let block = Block {
+        pacing: Pacing::Open {
+            rate: RATE,
+            arrivals: ArrivalProcess::Uniform,
+        },
+        stop,
+        interval: Duration::from_secs(1),
+        seed: 1,
+    };
+    let (board, control) = (Board::new(block.interval, 1), Control::default());
+    let place = Place {
+        overdue,
+        windows_ns: &windows_ns,
+    };
+    let share = block.share((0, 1), Clock::start(), &board, &control, place);
+    let windows = worker.run(&workload, &share);
+    assert!(windows.error.is_none(), "{:?}", windows.error);
+    windows.outcomes
+}
+
+/// Ten rounds of 600 ms.
+fn ten_rounds() -> [Stop; 10] {
+    [Stop::after(Duration::from_millis(600)); 10]
+}
+
+fn p99(outcomes: &[Outcome]) -> u64 {
+    let mut all = Histogram::new();
+    outcomes.iter().for_each(|block| all.merge(&block.response));
+    all.value_at(0.99).unwrap()
+}
+
+/// The p99 that follows from the schedule of six seconds: what is due while the server is stopped waits for its end.
+fn p99_on_paper(stop: Period) -> u64 {
+    let gap_ns = (1e9 / RATE) as u64;
+    let count = 6 * S / gap_ns;
+    let mut times: Vec<u64> = (0..count)
+        .map(|number| {
+            let due_ns = number * gap_ns;
+            let is_stopped = due_ns + SERVICE_NS > stop.0 && due_ns < stop.1;
+            let from_ns = if is_stopped { stop.1 } else { due_ns };
+            from_ns + SERVICE_NS - due_ns
+        })
+        .collect();
+    times.sort_unstable();
+    times[(count as usize * 99).div_ceil(100) - 1]
+}
+
+/// 200 random moments of six seconds, after those at which rounds begin and end.
+fn moments() -> impl Iterator<Item = u64> {
+    let mut rng = SmallRng::seed_from_u64(24);
+    let boundaries = (0..=10_u64)
+        .flat_map(|round| [round * 600 * MS, (round * 600 * MS).saturating_sub(5 * MS)]);
+    let random = (0..TRIALS).map(move |_| rng.random_range(0..6 * S));
+    boundaries.chain(random)
+}
+
+#[test]
+fn stop_at_any_moment_shows_in_the_p99() {
+    let mut wrong = Vec::new();
+    for from_ns in moments() {
+        let stop = (from_ns, from_ns + S);
+        let world = World {
+            stops: vec![stop],
+            ..World::default()
+        };
+        let outcomes = drive(world, &ten_rounds(), 1, Duration::ZERO);
+        let (found, paper) = (p99(&outcomes), p99_on_paper(stop));
+        // Below a millisecond, the steps of the virtual time matter.
+        if found.abs_diff(paper) > paper / 20 + MS / 10 {
+            wrong.push((from_ns / MS, found / US, paper / US));
+        }
+        let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|block| block.ops), 3_000, "from {from_ns}");
+        assert_eq!(sum(|block| block.not_sent), 0, "from {from_ns}");
+        assert_eq!(sum(|block| block.planned.unwrap()), 3_000);
+    }
+    assert!(wrong.is_empty(), "ms, us, us on paper: {wrong:?}");
+}
+
+/// The cause that a record would give for a stall of a server on this machine.
+fn cause(stall: &Stall) -> StallCause {
+    let ns = |time: Duration| time.as_nanos() as u64;
+    let stall = record::Stall {
+        length_ns: ns(stall.length),
+        generator_ns: ns(stall.generator),
+        paused_ns: ns(stall.paused),
+        ..record::Stall::default()
+    };
+    let around = Surroundings {
+        is_direct: true,
+        watched_in_real_time: true,
+        server_wait_ns: Some(0),
+    };
+    StallCause::of(&stall, &around)
+}
+
+fn longest(outcomes: &[Outcome]) -> Stall {
+    let stalls = outcomes.iter().flat_map(|block| &block.stalls);
+    *stalls.max_by_key(|stall| stall.length).unwrap()
+}
+
+/// Other programs take the CPU for up to 8 ms again and again, half of the time.
+fn crowd(rng: &mut SmallRng) -> VecDeque<Period> {
+    let mut periods = VecDeque::new();
+    let mut at_ns = 0;
+    while at_ns < 8 * S {
+        let from_ns = at_ns + rng.random_range(MS / 10..8 * MS);
+        at_ns = from_ns + rng.random_range(MS / 10..8 * MS);
+        periods.push_back((from_ns, at_ns));
+    }
+    periods
+}
+
+#[test]
+fn stall_of_the_server_is_not_blamed_on_a_busy_generator() {
+    let mut rng = SmallRng::seed_from_u64(7);
+    let mut right = 0;
+    for trial in 0..TRIALS {
+        // A stop of a second, or 100 ms of every 2 s; with free places during the stall, and without.
+        let from_ns = rng.random_range(0..2 * S);
+        let stops = match trial % 2 {
+            0 => vec![(from_ns, from_ns + S)],
+            _ => (0..3)
+                .map(|time| (from_ns + 2 * time * S, from_ns + 2 * time * S + S / 10))
+                .collect(),
+        };
+        let world = World {
+            stops,
+            busy: crowd(&mut rng),
+            ..World::default()
+        };
+        let window = if trial % 4 < 2 { 1 } else { 1_000 };
+        let outcomes = drive(world, &ten_rounds(), window, Duration::ZERO);
+        right += u64::from(cause(&longest(&outcomes)) == StallCause::Server);
+    }
+    assert!(right * 100 >= TRIALS * 99, "{right} of {TRIALS}");
+}
+
+#[test]
+fn stall_of_the_generator_is_blamed_on_it() {
+    let mut rng = SmallRng::seed_from_u64(8);
+    let mut right = 0;
+    for _ in 0..TRIALS {
+        let from_ns = rng.random_range(0..5 * S);
+        let world = World {
+            busy: VecDeque::from([(from_ns, from_ns + rng.random_range(20 * MS..S))]),
+            ..World::default()
+        };
+        let outcomes = drive(world, &ten_rounds(), 1, Duration::ZERO);
+        right += u64::from(cause(&longest(&outcomes)) == StallCause::Generator);
+    }
+    assert!(right * 100 >= TRIALS * 99, "{right} of {TRIALS}");
+}
+
+/// Where several targets take turns, a target can be stopped when its turn comes.
+#[test]
+fn block_counts_from_when_it_was_due() {
+    let overdue = Duration::from_secs(1);
+    let stop = [Stop::after(Duration::from_millis(100))];
+    let outcomes = drive(World::default(), &stop, 1, overdue);
+    let outcome = &outcomes[0];
+    assert_eq!((outcome.ops, outcome.not_sent), (50, 0));
+    let shortest = outcome.response.value_at(0.0).unwrap();
+    assert!(shortest >= 900 * MS, "{shortest}");
+    // It was not the generator that was late.
+    assert!(outcome.lag.value_at(0.99).unwrap() < 2 * MS);
+    assert_eq!(cause(&longest(&outcomes)), StallCause::Server);
+}
