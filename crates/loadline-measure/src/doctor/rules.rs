@@ -48,6 +48,8 @@ const MISSES: f64 = 0.01;
 const BLOCK_NS: u64 = 50_000_000;
 /// The growth of the response time within a block that shows an endless queue, also as a multiple of the
 /// service time.
+/// The share of the time in stalls from which they explain growing response times.
+const STALLED: f64 = 0.05;
 const GROWTH: f64 = 2.0;
 
 fn connection_per_operation(seen: &Evidence) -> Option<Finding> {
@@ -307,6 +309,20 @@ fn no_steady_state(seen: &Evidence) -> Option<Finding> {
     })
 }
 
+/// Operations that were not sent because of stalls.
+fn unsent_for_stalls(seen: &Evidence, not_sent: u64, planned: u64, stalled_ns: u64) -> Finding {
+    seen.finding(
+        Rule::Overloaded,
+        Severity::Critical,
+        format!(
+            "After stalls of {} in total, {not_sent} of {planned} planned operations ({}) were never sent: the percentiles are lower bounds.",
+            words::duration(stalled_ns as f64),
+            percent(not_sent as f64 / planned.max(1) as f64),
+        ),
+        "Look for the cause of the stalls (LL037), and repeat the run without them.",
+    )
+}
+
 fn overloaded(seen: &Evidence) -> Option<Finding> {
     let planned = seen.planned?;
     let not_sent = seen.not_sent.unwrap_or(0);
@@ -315,9 +331,15 @@ fn overloaded(seen: &Evidence) -> Option<Finding> {
         .mean
         .zip(seen.service.mean)
         .map(|(response, service)| response / service.max(1.0));
-    let growth = seen
-        .response_growth
-        .filter(|growth| *growth > GROWTH && queued.is_some_and(|times| times > GROWTH));
+    let stalled_ns: u64 = seen.stalls.iter().map(|stall| stall.length_ns).sum();
+    let stalled = stalled_ns as f64 / seen.measured_ns.max(1) as f64;
+    // Operations queue during a stall at any rate.
+    if not_sent > 0 && not_sent as f64 <= planned as f64 * stalled {
+        return Some(unsent_for_stalls(seen, not_sent, planned, stalled_ns));
+    }
+    let growth = seen.response_growth.filter(|growth| {
+        *growth > GROWTH && queued.is_some_and(|times| times > GROWTH) && stalled < STALLED
+    });
     // A busy machine or a slow generator keeps a rate from being reached, too.
     let is_server = seen
         .server_busy

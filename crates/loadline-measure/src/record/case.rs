@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::json::finite;
 use super::stall::{CpuPauses, Stall};
-use super::vocabulary::{Arrivals, Mode, SubjectKind};
+use super::vocabulary::{Arrivals, Mode, Percentiles, SubjectKind};
 use crate::Error;
 use crate::corrected::Corrected;
 use crate::histogram::{Histogram, LatencySummary};
@@ -31,6 +31,10 @@ pub struct Case {
     /// Scheduled operations that were never sent.
     #[serde(default)]
     pub not_sent: Option<u64>,
+    /// Whether the percentiles of an open loop are exact. They are lower bounds if operations of the schedule were
+    /// never sent or never answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentiles: Option<Percentiles>,
     /// Time measured over all rounds, without the warm-up.
     pub duration_ns: u64,
     /// Operations per second of measured time.
@@ -386,6 +390,15 @@ impl Case {
             name.push_str(&format!(" latency {}us", scenario.latency_ns as f64 / 1e3));
         }
         name
+    }
+
+    /// A word before percentiles that are lower bounds: `"at least "`, or nothing.
+    #[must_use]
+    pub fn at_least(&self) -> &'static str {
+        match self.percentiles {
+            Some(Percentiles::AtLeast) => "at least ",
+            _ => "",
+        }
     }
 
     /// Whether operations started by a schedule.

@@ -22,7 +22,7 @@ pub use case::{
 pub(crate) use json::shortened;
 
 pub use stall::{CpuPauses, Stall, StallCause, Surroundings};
-pub use vocabulary::{Arrivals, Mode, PathClass, Scheduling, SubjectKind};
+pub use vocabulary::{Arrivals, Mode, PathClass, Percentiles, Scheduling, SubjectKind};
 
 pub use environment::{Environment, Noise, ServerEnvironment};
 

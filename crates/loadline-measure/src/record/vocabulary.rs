@@ -3,6 +3,16 @@
 use crate::vocabulary::vocabulary;
 
 vocabulary! {
+    /// What the percentiles of an open loop state.
+    pub enum Percentiles {
+        /// The response times of all operations of the schedule.
+        Exact = "exact",
+        /// Lower bounds: operations that would have taken longest are missing.
+        AtLeast = "at least",
+    }
+}
+
+vocabulary! {
     /// The kind of a subject.
     pub enum SubjectKind {
         /// Loadline's own server over its own store, started for the run.

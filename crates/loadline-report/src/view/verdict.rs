@@ -147,6 +147,7 @@ fn alone(record: &Record, case: &Case) -> String {
                 format!("longest stall {length} (cause: {})", stall.cause)
             },
         );
+        let least = case.at_least();
         // The schedule held more than was done.
         let of = match case.scenario.pacing {
             Pacing::Rate(planned) if case.throughput_ops_per_s < (1.0 - KEPT) * planned => {
@@ -155,7 +156,7 @@ fn alone(record: &Record, case: &Case) -> String {
             _ => String::new(),
         };
         format!(
-            "{name} at {rate}{of} {noun} per second: p50 {}, p99 {}, {longest} (open loop)",
+            "{name} at {rate}{of} {noun} per second: p50 {least}{}, p99 {least}{}, {longest} (open loop)",
             words::percentile(times.p50),
             words::percentile(times.p99),
         )

@@ -42,6 +42,7 @@ pub(crate) fn conclude(record: &mut Record) {
             // The schedule decided about the rate, so the response times are the finding.
             let [p50, p99] = [Some(most.response_time_ns.p50?), most.response_time_ns.p99]
                 .map(words::percentile);
+            let least = most.at_least();
             let longest = most.stalls.iter().max_by_key(|stall| stall.length_ns);
             let stall = longest.map_or_else(String::new, |stall| {
                 format!(
@@ -50,7 +51,7 @@ pub(crate) fn conclude(record: &mut Record) {
                 )
             });
             return Some(format!(
-                "{name} answered {} operations per second of {} with p50 {p50} and p99 {p99}, from their intended starts{stall}{limit}.",
+                "{name} answered {} operations per second of {} with p50 {least}{p50} and p99 {least}{p99}, from their intended starts{stall}{limit}.",
                 words::count(most.throughput_ops_per_s),
                 most.scenario.workload,
             ));
@@ -71,7 +72,7 @@ pub(crate) fn conclude(record: &mut Record) {
 
 #[cfg(test)]
 mod tests {
-    use loadline_measure::record::{Case, Environment, Pacing, Record, Run};
+    use loadline_measure::record::{Case, Environment, Pacing, Percentiles, Record, Run};
 
     use super::conclude;
 
@@ -86,13 +87,23 @@ mod tests {
         case.scenario.pacing = Pacing::Rate(10_000.0);
         case.response_time_ns.p50 = Some(116_351);
         case.response_time_ns.p99 = Some(1_001_390_079);
-        let mut record = Record::new(Run::default(), Environment::default());
-        record.cases.push(case);
-        conclude(&mut record);
+        let concluded = |case: &Case| {
+            let mut record = Record::new(Run::default(), Environment::default());
+            record.cases.push(case.clone());
+            conclude(&mut record);
+            record.findings
+        };
         assert_eq!(
-            record.findings,
+            concluded(&case),
             [
                 " answered 9.99k operations per second of get with p50 116 us and p99 1.00 s, from their intended starts."
+            ]
+        );
+        case.percentiles = Some(Percentiles::AtLeast);
+        assert_eq!(
+            concluded(&case),
+            [
+                " answered 9.99k operations per second of get with p50 at least 116 us and p99 at least 1.00 s, from their intended starts."
             ]
         );
     }

@@ -16,9 +16,9 @@ use loadline_measure::corrected::Corrected;
 use loadline_measure::doctor::{self, Class, Evidence, Finding};
 use loadline_measure::histogram::Histogram;
 use loadline_measure::record::{
-    self, Bounds, Comparison, Cost, CpuPauses, Histograms, Interval, Record, RoundHistograms,
-    RoundSummary, Scenario, Stall, StallCause, Subject, SubjectKind, Surroundings, Tail,
-    TailSummary,
+    self, Bounds, Comparison, Cost, CpuPauses, Histograms, Interval, Percentiles, Record,
+    RoundHistograms, RoundSummary, Scenario, Stall, StallCause, Subject, SubjectKind, Surroundings,
+    Tail, TailSummary,
 };
 use loadline_measure::{Error, Metric, outliers, steady};
 
@@ -96,6 +96,7 @@ pub(crate) fn case_of(
         errors: errors(blocks),
         planned: open.then(|| blocks.iter().filter_map(|block| block.planned).sum()),
         not_sent: open.then(|| sum(|block| block.not_sent)),
+        percentiles: open.then(|| percentiles(blocks)),
         duration_ns: nanoseconds(duration),
         throughput_ops_per_s: throughput,
         response_time_ns: response.summary(),
@@ -164,6 +165,16 @@ fn merged(blocks: &[Outcome], of: fn(&Outcome) -> &Histogram) -> Histogram {
         all.merge(of(block));
     }
     all
+}
+
+/// Whether every operation of the schedule was sent and answered.
+fn percentiles(blocks: &[Outcome]) -> Percentiles {
+    let unanswered = |(kind, _): (&str, u64)| kind == "UNANSWERED";
+    let is_short = |block: &Outcome| block.not_sent > 0 || block.errors.iter().any(unanswered);
+    match blocks.iter().any(is_short) {
+        true => Percentiles::AtLeast,
+        false => Percentiles::Exact,
+    }
 }
 
 fn errors(blocks: &[Outcome]) -> BTreeMap<String, u64> {
