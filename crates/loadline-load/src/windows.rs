@@ -121,7 +121,7 @@ pub(crate) fn run<W: Send>(
     distribute(
         &mut windows.outcomes,
         place.windows_ns,
-        board.into_series(),
+        &board.into_series(),
         pauses,
     );
     windows
@@ -161,7 +161,7 @@ fn joined(parts: Vec<Windows>) -> Windows {
 fn distribute(
     windows: &mut [Outcome],
     ends_ns: &[u64],
-    series: Vec<Interval>,
+    series: &[Interval],
     pauses: Option<Pauses>,
 ) {
     let Some(last) = windows.last_mut() else {

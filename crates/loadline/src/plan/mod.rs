@@ -345,6 +345,15 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
             "--verify: checks values that are read, but none of the cases reads a stored value, as get and hget do.",
         ));
     }
+    // The schedule of a single target has no pauses in which a reference could run.
+    let is_one_schedule = targets.len() == 1
+        && cases
+            .iter()
+            .all(|case| matches!(case.pacing, Pacing::Open { .. }));
+    let parts = match is_one_schedule {
+        true => RoundParts::Blocks,
+        false => RoundParts::Reference,
+    };
     let plan = Plan {
         targets,
         latency,
@@ -356,7 +365,7 @@ pub(crate) fn resolve(args: &RunArgs, around: &Surroundings) -> Result<Plan, Fai
                 Some(_) => RoundsEnd::OncePrecise,
                 None => RoundsEnd::Planned,
             },
-            parts: RoundParts::Reference,
+            parts,
             ..Schedule::PLAIN
         },
         warmup,

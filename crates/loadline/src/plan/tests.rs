@@ -472,7 +472,6 @@ fn a_plan_shows_itself_without_passwords() {
     All cases
       10 rounds
       a warm-up of 500ms for each case and target
-      in each round, an echo over loopback as the reference
       RESP2, seed 7
 
     This takes about 12 s.
