@@ -378,6 +378,7 @@ pub(crate) fn examine(
         .iter()
         .map(|block| block.generator.run_wait)
         .sum();
+    let clock_reads = || measured.blocks.iter().map(|block| block.clock_reads);
     let evidence = Evidence {
         server_ops: counted.filter(|_| single),
         run_queue_wait: waited.map(|waited| {
@@ -394,7 +395,13 @@ pub(crate) fn examine(
             .iter()
             .map(|block| block.target.connections)
             .sum(),
-        clock_reads: measured.blocks.iter().map(|block| block.clock_reads).min(),
+        // A window of an open loop can lie in a stall.
+        clock_reads: match entry.is_open_loop() {
+            true => clock_reads()
+                .sum::<u64>()
+                .checked_div(measured.blocks.len() as u64),
+            false => clock_reads().min(),
+        },
         cpu_pressure: around.cpu_pressure,
         steal: around.steal,
         undeclared: around.undeclared,
