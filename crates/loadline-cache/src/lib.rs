@@ -24,11 +24,39 @@
 //! | store | The same, also while the store fails, loses replies, or is down: what it may have missed is not used. A value that is damaged, or of another schema version, is a miss and is replaced. Its errors never reach the caller. |
 //! | load | One load per key at a time, however many callers wait. If it fails, is cancelled, or panics, its waiters do not hang. |
 //!
-//! Other processes see an invalidation once they read the store. What they have in memory, or were loading at that moment,
-//! stays until its time to live ends, or with [`Tier::tracked`] until the notice of the server arrives.
+//! # Several processes
 //!
-//! One case is left in which a process can read an older value from a server: a write that ran into its timeout is still
-//! executed by the server, after an invalidation that was sent later on another connection.
+//! Processes that use the same server or cluster have a memory each. Before a process loads a value, it takes a lease of the
+//! key on the server. [`Cache::insert`] and [`Cache::invalidate`] of any process end it, and the loaded value is written only
+//! if the lease is still there. Otherwise it leaves memory, too ([`TierStats::overtaken`]). A hit costs nothing for that, and a
+//! miss one round trip.
+//!
+//! | mode | what the server has, once `insert` or `invalidate` has returned | what a call that begins then in another process can return |
+//! | --- | --- | --- |
+//! | [`Through`](WriteMode::Through) | Nothing older, whatever others load. If the server was not reached ([`TierStats::backlog`]): the older value, until this process has removed it in the background. | What its memory has, until the time to live of that value ends, and `stale_for` after it; with [`Tier::tracked`] until the notice arrives ([`TierStats::notices`]). What a read or a load returns that was under way in its process when the change was made. |
+//! | [`Behind`](WriteMode::Behind) | The older value until the write has left the backlog ([`Cache::flush`]). An insert then replaces what the server has, even if another process has written or invalidated it since; an invalidation is always safe. | The same, from then on. |
+//! | [`ReadOnly`](WriteMode::ReadOnly) | The older value: nothing is written. | What it could before. |
+//!
+//! A value is loaded without a lease if the server was not asked or failed, took no writes, or was slow ([`Tier::hedge`]), if
+//! [`Tier::bypass_if_slower`] left it out, if an invalidation of the key waits in the backlog, and in mode `ReadOnly`. It is
+//! then not written to the server. In memory it can be older than a change that another process has made during the load,
+//! until its time to live ends or the notice arrives. The same holds for a value that `select` does not choose, and, until its
+//! time to live ends, for one that is written behind under a key that cannot be read back ([`Key::IS_READABLE`]).
+//!
+//! Further limits:
+//!
+//! - Where two processes insert a key at the same time, the server keeps what arrives last. Insert while the source is
+//!   locked, or invalidate.
+//! - An insert that ran into its timeout can be executed by the server after an invalidation that was sent later on another
+//!   connection.
+//! - A replica that takes over may lack the last writes. Leases that it lacks are ended ones.
+//! - A program that changes a key by other means removes its lease as well: `DEL p:7 lease:{p:7}`.
+//! - A lease lasts a minute, or four times the longest load so far if that is more. The first load that takes longer is not
+//!   kept. A server that evicts the keys with the nearest expiry first (`volatile-ttl`) evicts leases, and what was loaded
+//!   is then not kept either.
+//!
+//! A store in a directory, in an engine, or in memory belongs to one process. It needs no leases, since the calls of a
+//! process wait for each other.
 //!
 //! ```
 //! use std::time::Duration;
@@ -75,6 +103,7 @@ pub mod cost;
 pub mod engines;
 mod error;
 mod idle;
+mod leases;
 mod place;
 mod requests;
 #[cfg(feature = "tokio")]
@@ -84,6 +113,7 @@ mod tiered;
 pub use batch::Batch;
 pub use blocking::{Begun, KeyValue, Rest, open};
 pub use error::{Error, LoadError};
+pub use leases::{Leased, LeasedWrite};
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use tasks::{Answer, AsyncKeyValue, open_async};

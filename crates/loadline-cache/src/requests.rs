@@ -19,24 +19,15 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) fn put<T: FromReply>(key: &[u8], value: &[u8], ttl: Option<Duration>) -> Cmd<T> {
     let set = cmd("SET").arg(key).arg(value);
     match ttl {
-        // Redis knows no shorter one.
-        Some(ttl) => set.arg("PX").arg((ttl.as_millis() as u64).max(1)),
+        Some(ttl) => set.arg("PX").arg(to_ms(ttl)),
         None => set,
     }
 }
 
-/// Puts a value at each key where there is none. [`taken`] reads the replies.
-pub(crate) fn put_absent(keys: &[&[u8]], value: &[u8], ttl: Duration) -> Vec<Cmd<Option<Vec<u8>>>> {
-    let put = |key: &&[u8]| put(key, value, Some(ttl)).arg("NX");
-    keys.iter().map(put).collect()
-}
-
-/// Which of the puts have put their value: those that `OK` is the reply to.
-pub(crate) fn taken(
-    replies: Vec<Result<Option<Vec<u8>>, loadline_client::Error>>,
-) -> Result<Vec<bool>, Error> {
-    let taken = replies.into_iter().map(|reply| Ok(reply?.is_some()));
-    taken.collect()
+/// The time of an expiry in milliseconds.
+pub(crate) fn to_ms(ttl: Duration) -> u64 {
+    // Redis knows no shorter one.
+    (ttl.as_millis() as u64).max(1)
 }
 
 pub(crate) fn delete(key: &[u8]) -> Cmd<u64> {

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use loadline_cache::{AsyncKeyValue, Batch, Error, KeyValue, open, open_async};
+use loadline_cache::{
+    AsyncKeyValue, Batch, Error, KeyValue, Leased, LeasedWrite, open, open_async,
+};
 use loadline_client::cluster::slot_of;
 use loadline_server::{Listen, Server, ServerConfig};
 
@@ -141,20 +143,63 @@ fn shown(store: &dyn KeyValue, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     shown
 }
 
-/// Only servers put values where there are none.
-fn puts_where_nothing_is(store: &dyn KeyValue, is_remote: bool) {
-    let pair: [&[u8]; 2] = [b"absent:1", b"absent:2"];
-    let put = || store.put_absent(&pair, b"token", Duration::from_secs(100));
-    match is_remote {
-        true => {
-            store.put(pair[1], b"other").unwrap();
-            assert_eq!(put().unwrap(), [true, false]);
-            assert_eq!(put().unwrap(), [false, false]);
-            assert_eq!(store.get(pair[1]).unwrap().as_deref(), Some(&b"other"[..]));
-            assert!(store.delete(pair[0]).unwrap() && store.delete(pair[1]).unwrap());
-        }
-        false => assert!(matches!(put(), Err(Error::Settings(_)))),
+const TTL: Duration = Duration::from_secs(100);
+
+fn leased(token: &[u8], value: Option<&[u8]>) -> Leased {
+    Leased {
+        token: Some(token.to_vec()),
+        value: value.map(<[u8]>::to_vec),
     }
+}
+
+/// Only servers have leases.
+fn leases_end_with_the_next_write(store: &dyn KeyValue, is_remote: bool) {
+    let pair: [&[u8]; 2] = [b"leased:1", b"leased:{2}"];
+    let lease = |token: &[u8]| store.lease(&pair, token, TTL);
+    assert_eq!(store.is_shared(), is_remote);
+    if !is_remote {
+        assert!(matches!(lease(b"a"), Err(Error::Settings(_))));
+        return;
+    }
+    let put = |key, value, ttl, token| LeasedWrite::Put {
+        key,
+        value,
+        ttl,
+        token,
+    };
+    let write = |write| store.write_leased(&[write]).unwrap()[0];
+    store.put(pair[1], b"old").unwrap();
+    let both = |token: &[u8]| [leased(token, None), leased(token, Some(b"old"))];
+    assert_eq!(lease(b"a").unwrap(), both(b"a"));
+    assert_eq!(lease(b"b").unwrap(), both(b"a"));
+    // Those of one token, together.
+    let loaded = [
+        put(pair[0], b"1", Some(TTL), Some(&b"a"[..])),
+        put(pair[1], b"2", None, Some(&b"b"[..])),
+    ];
+    assert_eq!(store.write_leased(&loaded).unwrap(), [true, false]);
+    assert_eq!(
+        lease(b"c").unwrap(),
+        [leased(b"c", Some(b"1")), leased(b"a", Some(b"old"))]
+    );
+    // Whatever the lease has.
+    assert!(write(put(pair[1], b"3", None, None)));
+    assert!(write(LeasedWrite::Delete { key: pair[0] }));
+    assert!(!write(put(pair[0], b"1", None, Some(&b"c"[..]))));
+    assert!(!write(put(pair[1], b"1", None, Some(&b"a"[..]))));
+    assert_eq!(
+        lease(b"d").unwrap(),
+        [leased(b"d", None), leased(b"d", Some(b"3"))]
+    );
+    let release = |key, token| LeasedWrite::Release { key, token };
+    let released = [release(pair[0], b"c"), release(pair[1], b"d")];
+    assert_eq!(store.write_leased(&released).unwrap(), [false, true]);
+    assert_eq!(
+        lease(b"e").unwrap(),
+        [leased(b"d", None), leased(b"e", Some(b"3"))]
+    );
+    let removed = pair.map(|key| LeasedWrite::Delete { key });
+    assert_eq!(store.write_leased(&removed).unwrap(), [true, true]);
 }
 
 #[test]
@@ -226,7 +271,7 @@ fn threads_find_the_same_everywhere() {
         }
         assert!(!store.delete(&one).unwrap());
         assert_eq!(shown(&*store, b"threads:"), []);
-        puts_where_nothing_is(&*store, url.contains("://"));
+        leases_end_with_the_next_write(&*store, url.contains("://"));
     });
 }
 

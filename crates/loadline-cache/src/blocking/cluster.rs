@@ -1,15 +1,17 @@
 //! A Redis Cluster.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use loadline_client::atomic;
 use loadline_client::blocking::{Cluster, Connection};
 use loadline_client::cluster::{Builder, Cursor, Node};
 use loadline_client::commands::{get, mget};
+use loadline_client::{Cmd, atomic};
 
-use super::{KeyValue, apply_on, run_confirmed, swap_on, write_each};
+use super::{KeyValue, apply_on, run_confirmed, swap_on, write_each, write_unscripted_on};
 use crate::idle::Idle;
+use crate::leases::{self, Leased, LeasedWrite, Writing};
 use crate::place::Wait;
 use crate::requests::{self, PAGE_KEYS, PAUSE, TRIES, is_elsewhere};
 use crate::{Batch, Error};
@@ -24,6 +26,7 @@ pub(super) struct ClusterStore {
     handles: Idle<(), Cluster>,
     connections: Idle<Node, Connection>,
     wait: Option<Wait>,
+    has_no_scripts: AtomicBool,
 }
 
 impl ClusterStore {
@@ -36,6 +39,7 @@ impl ClusterStore {
             handles,
             connections: Idle::new(),
             wait,
+            has_no_scripts: AtomicBool::default(),
         })
     }
 
@@ -112,9 +116,30 @@ impl KeyValue for ClusterStore {
         self.write(key, || requests::put(key, value, Some(ttl)))
     }
 
-    fn put_absent(&self, keys: &[&[u8]], value: &[u8], ttl: Duration) -> Result<Vec<bool>, Error> {
-        let requests = requests::put_absent(keys, value, ttl);
-        self.on(|cluster| requests::taken(cluster.run(requests)))
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn lease(&self, keys: &[&[u8]], token: &[u8], ttl: Duration) -> Result<Vec<Leased>, Error> {
+        let requests = leases::requests(keys, token, ttl);
+        self.on(|cluster| leases::leased(token, cluster.run(requests)))
+    }
+
+    fn write_leased(&self, writes: &[LeasedWrite<'_>]) -> Result<Vec<bool>, Error> {
+        let mut writing = Writing::new(writes, &self.has_no_scripts);
+        loop {
+            let requests = writing.requests();
+            if requests.is_empty() {
+                break;
+            }
+            writing.take(self.write_each(requests)?)?;
+        }
+        while let Some((place, write)) = writing.unscripted() {
+            let work =
+                |connection: &mut Connection| write_unscripted_on(connection, &write, self.wait);
+            writing.set(place, self.on_master(write.key(), work)?);
+        }
+        Ok(writing.happened())
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, Error> {
@@ -202,7 +227,7 @@ impl ClusterStore {
     fn write<T: loadline_client::FromReply>(
         &self,
         key: &[u8],
-        request: impl Fn() -> loadline_client::Cmd<T>,
+        request: impl Fn() -> Cmd<T>,
     ) -> Result<T, Error> {
         if self.wait.is_none() {
             return self.on(|cluster| Ok(cluster.run(request())?));
@@ -211,4 +236,25 @@ impl ClusterStore {
             run_confirmed(connection, request(), self.wait)
         })
     }
+
+    /// Sends writes, each with its key.
+    fn write_each(&self, requests: Vec<(&[u8], Cmd<i64>)>) -> Result<Vec<Replied>, Error> {
+        if self.wait.is_none() {
+            let requests: Vec<_> = requests.into_iter().map(|(_, request)| request).collect();
+            return self.on(|cluster| Ok(cluster.run(requests)));
+        }
+        let each = requests.iter().map(|(key, request)| {
+            let written = self.on_master(key, |connection| {
+                run_confirmed(connection, request, self.wait)
+            });
+            match written {
+                Ok(reply) => Ok(Ok(reply)),
+                Err(Error::Client(error)) => Ok(Err(error)),
+                Err(error) => Err(error),
+            }
+        });
+        each.collect()
+    }
 }
+
+type Replied = Result<i64, loadline_client::Error>;

@@ -8,14 +8,15 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use loadline_client::blocking::Connection;
-use loadline_client::commands::{unwatch, watch};
-use loadline_client::{Request, atomic};
+use loadline_client::commands::{get, unwatch, watch};
+use loadline_client::{Cmd, FromReply, Request, atomic};
 use loadline_store::{Options, Store};
 
 use self::cluster::ClusterStore;
 pub(crate) use self::local::LocalStore;
 use self::server::ServerStore;
 use crate::batch::Write;
+use crate::leases::{CANNOT_LEASE, Leased, LeasedWrite, lease_key};
 use crate::place::{Place, Wait};
 use crate::{Batch, Error, requests};
 
@@ -78,13 +79,32 @@ pub trait KeyValue: Send + Sync {
         })
     }
 
-    /// Puts `value` for the time `ttl` at each of `keys` that is not there yet, and returns for each of them whether it
-    /// did. Only servers and clusters can.
+    /// Whether processes share the store, which then has leases. Servers and clusters do.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Takes the leases of `keys` with `token` for the time `ttl`, but for those that are taken, and then reads the keys. One
+    /// round trip.
+    ///
+    /// The lease of a key is another key of the server: `lease:{KEY}`, or `lease:KEY` where the key has a hash tag. A
+    /// [`LeasedWrite`] ends it, and other writes do not.
     ///
     /// # Errors
-    /// Those of [`put`](Self::put); [`Error::Settings`] where the store cannot.
-    fn put_absent(&self, keys: &[&[u8]], value: &[u8], ttl: Duration) -> Result<Vec<bool>, Error> {
-        let _ = (keys, value, ttl);
+    /// Those of [`get`](Self::get); [`Error::Settings`] where the store has no leases.
+    fn lease(&self, keys: &[&[u8]], token: &[u8], ttl: Duration) -> Result<Vec<Leased>, Error> {
+        let _ = (keys, token, ttl);
+        Err(CANNOT_LEASE)
+    }
+
+    /// Performs writes, each for itself, and returns for each whether it has happened: one with a token does not where
+    /// the lease has another one or has ended. One round trip, by a script; up to two more for each write where the server
+    /// has no scripts or the user must not call them. No key twice.
+    ///
+    /// # Errors
+    /// Those of [`put`](Self::put); [`Error::Settings`] where the store has no leases.
+    fn write_leased(&self, writes: &[LeasedWrite<'_>]) -> Result<Vec<bool>, Error> {
+        let _ = writes;
         Err(CANNOT_LEASE)
     }
 
@@ -170,11 +190,6 @@ pub enum Begun {
 /// Waits for the end of a read.
 pub type Rest = Box<dyn FnOnce() -> Result<Vec<Option<Vec<u8>>>, Error> + Send>;
 
-/// The error of a store without [`KeyValue::put_absent`].
-pub(crate) const CANNOT_LEASE: Error = Error::Settings(
-    "only a Redis server or a cluster puts values that expire where there are none",
-);
-
 /// Opens the store that `url` names.
 ///
 /// | URL | options |
@@ -230,18 +245,23 @@ fn write_each<S: KeyValue + ?Sized>(store: &S, batch: &Batch) -> Result<(), Erro
     Ok(())
 }
 
+/// Sends requests together, and waits for replicas where that is asked for.
+fn run_all<T: FromReply>(
+    connection: &mut Connection,
+    requests: Vec<Cmd<T>>,
+    wait: Option<Wait>,
+) -> Result<Vec<Result<T, loadline_client::Error>>, Error> {
+    let Some(wait) = wait else {
+        return Ok(connection.run(requests));
+    };
+    let (replies, reached) = connection.run((requests, requests::wait(wait)));
+    requests::confirm(wait, reached?)?;
+    Ok(replies)
+}
+
 /// Sends the writes of a batch together.
 fn write_on(connection: &mut Connection, batch: &Batch, wait: Option<Wait>) -> Result<(), Error> {
-    let requests = requests::writes(batch);
-    let replies = match wait {
-        None => connection.run(requests),
-        Some(wait) => {
-            let (replies, reached) = connection.run((requests, requests::wait(wait)));
-            requests::confirm(wait, reached?)?;
-            replies
-        }
-    };
-    for reply in replies {
+    for reply in run_all(connection, requests::writes(batch), wait)? {
         reply?;
     }
     Ok(())
@@ -266,7 +286,7 @@ fn swap_on(
 ) -> Result<bool, Error> {
     loop {
         connection.run(watch(key))?;
-        let value: Result<Option<Vec<u8>>, _> = connection.run(loadline_client::commands::get(key));
+        let value: Result<Option<Vec<u8>>, _> = connection.run(get(key));
         if !matches!(&value, Ok(value) if value.as_deref() == expected) {
             connection.run(unwatch())?;
             value?;
@@ -279,6 +299,32 @@ fn swap_on(
         };
         let written = run_confirmed(connection, atomic(requests::writes(&batch)), wait)?;
         if let Some(replies) = written {
+            for reply in replies {
+                reply?;
+            }
+            return Ok(true);
+        }
+    }
+}
+
+/// Watches the lease of a key, compares its token, and writes if nothing has changed it since; otherwise it begins again.
+fn write_unscripted_on(
+    connection: &mut Connection,
+    write: &LeasedWrite<'_>,
+    wait: Option<Wait>,
+) -> Result<bool, Error> {
+    let lease = lease_key(write.key());
+    loop {
+        if let Some(token) = write.token() {
+            let (watched, current) = connection.run((watch(&lease), get(&lease)));
+            watched?;
+            let current: Option<Vec<u8>> = current?;
+            if current.as_deref() != Some(token) {
+                connection.run(unwatch())?;
+                return Ok(false);
+            }
+        }
+        if let Some(replies) = run_confirmed(connection, atomic(write.steps()), wait)? {
             for reply in replies {
                 reply?;
             }

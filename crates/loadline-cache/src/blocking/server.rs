@@ -2,15 +2,18 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use loadline_client::blocking::{Connection, Sent};
 use loadline_client::commands::{get, mget};
 use loadline_client::{Client, Reply, Request};
 
-use super::{Begun, KeyValue, apply_on, run_confirmed, swap_on, write_on};
+use super::{
+    Begun, KeyValue, apply_on, run_all, run_confirmed, swap_on, write_on, write_unscripted_on,
+};
 use crate::idle::Idle;
+use crate::leases::{self, Leased, LeasedWrite, Writing};
 use crate::place::Wait;
 use crate::requests;
 use crate::{Batch, Error};
@@ -23,6 +26,7 @@ pub(super) struct ServerStore {
     /// Reads that a caller has left to another thread.
     late: Arc<AtomicUsize>,
     wait: Option<Wait>,
+    has_no_scripts: AtomicBool,
 }
 
 impl ServerStore {
@@ -36,6 +40,7 @@ impl ServerStore {
             idle,
             late: Arc::default(),
             wait,
+            has_no_scripts: AtomicBool::default(),
         })
     }
 
@@ -115,9 +120,30 @@ impl KeyValue for ServerStore {
         self.on(|connection| run_confirmed(connection, request, self.wait))
     }
 
-    fn put_absent(&self, keys: &[&[u8]], value: &[u8], ttl: Duration) -> Result<Vec<bool>, Error> {
-        let requests = requests::put_absent(keys, value, ttl);
-        self.on(|connection| requests::taken(connection.run(requests)))
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn lease(&self, keys: &[&[u8]], token: &[u8], ttl: Duration) -> Result<Vec<Leased>, Error> {
+        let requests = leases::requests(keys, token, ttl);
+        self.on(|connection| leases::leased(token, connection.run(requests)))
+    }
+
+    fn write_leased(&self, writes: &[LeasedWrite<'_>]) -> Result<Vec<bool>, Error> {
+        self.on(|connection| {
+            let mut writing = Writing::new(writes, &self.has_no_scripts);
+            loop {
+                let requests: Vec<_> = writing.requests().into_iter().map(|(_, cmd)| cmd).collect();
+                if requests.is_empty() {
+                    break;
+                }
+                writing.take(run_all(connection, requests, self.wait)?)?;
+            }
+            while let Some((place, write)) = writing.unscripted() {
+                writing.set(place, write_unscripted_on(connection, &write, self.wait)?);
+            }
+            Ok(writing.happened())
+        })
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, Error> {

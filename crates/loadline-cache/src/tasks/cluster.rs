@@ -1,6 +1,7 @@
 //! A Redis Cluster.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use loadline_client::cluster::{Cluster, Cursor, Node};
@@ -8,8 +9,11 @@ use loadline_client::commands::{get, mget};
 use loadline_client::multiplexed::Dedicated;
 use loadline_client::{Cmd, FromReply, atomic};
 
-use super::{Answer, AsyncKeyValue, apply_on, run_confirmed, swap_on, write_each};
+use super::{
+    Answer, AsyncKeyValue, apply_on, run_confirmed, swap_on, write_each, write_unscripted_on,
+};
 use crate::idle::Idle;
+use crate::leases::{self, Leased, LeasedWrite, Writing};
 use crate::place::Wait;
 use crate::requests::{self, PAGE_KEYS, PAUSE, TRIES, is_elsewhere};
 use crate::{Batch, Error};
@@ -21,6 +25,7 @@ pub(super) struct ClusterTasks {
     cluster: Cluster,
     idle: Idle<Node, Dedicated>,
     wait: Option<Wait>,
+    has_no_scripts: AtomicBool,
 }
 
 /// What is done on a connection to a master.
@@ -32,6 +37,7 @@ enum Work<'a, T> {
     },
     Apply(&'a Batch),
     Write(&'a [u8], &'a Cmd<T>),
+    Leased(LeasedWrite<'a>),
 }
 
 /// What came of it.
@@ -45,6 +51,7 @@ impl<T: FromReply + Send> Work<'_, T> {
     fn key(&self) -> &[u8] {
         match self {
             Self::Swap { key, .. } | Self::Write(key, _) => key,
+            Self::Leased(write) => write.key(),
             Self::Apply(batch) => batch.writes.first().map_or(b"", |write| write.key()),
         }
     }
@@ -60,6 +67,9 @@ impl<T: FromReply + Send> Work<'_, T> {
                 apply_on(connection, batch, wait).await?;
                 Done::Applied
             }
+            Self::Leased(write) => {
+                Done::Swapped(write_unscripted_on(connection, write, wait).await?)
+            }
             Self::Write(_, request) => {
                 Done::Written(run_confirmed(connection, *request, wait).await?)
             }
@@ -73,6 +83,7 @@ impl ClusterTasks {
             cluster: Cluster::open(url).await?,
             idle: Idle::new(),
             wait,
+            has_no_scripts: AtomicBool::default(),
         })
     }
 
@@ -110,6 +121,26 @@ impl ClusterTasks {
         result
     }
 
+    /// Sends writes, each with its key.
+    async fn write_all(
+        &self,
+        requests: Vec<(&[u8], Cmd<i64>)>,
+    ) -> Result<Vec<Result<i64, loadline_client::Error>>, Error> {
+        if self.wait.is_none() {
+            let requests: Vec<_> = requests.into_iter().map(|(_, request)| request).collect();
+            return Ok(self.cluster.run(requests).await);
+        }
+        let mut replies = Vec::with_capacity(requests.len());
+        for (key, request) in requests {
+            replies.push(match self.write(key, request).await {
+                Ok(reply) => Ok(reply),
+                Err(Error::Client(error)) => Err(error),
+                Err(error) => return Err(error),
+            });
+        }
+        Ok(replies)
+    }
+
     async fn write<T: FromReply + Send>(&self, key: &[u8], request: Cmd<T>) -> Result<T, Error> {
         if self.wait.is_none() {
             return Ok(self.cluster.run(request).await?);
@@ -135,14 +166,36 @@ impl AsyncKeyValue for ClusterTasks {
         })
     }
 
-    fn put_absent<'a>(
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn lease<'a>(
         &'a self,
         keys: &'a [&'a [u8]],
-        value: &'a [u8],
+        token: &'a [u8],
         ttl: Duration,
-    ) -> Answer<'a, Vec<bool>> {
-        let requests = requests::put_absent(keys, value, ttl);
-        Box::pin(async move { requests::taken(self.cluster.run(requests).await) })
+    ) -> Answer<'a, Vec<Leased>> {
+        let requests = leases::requests(keys, token, ttl);
+        Box::pin(async move { leases::leased(token, self.cluster.run(requests).await) })
+    }
+
+    fn write_leased<'a>(&'a self, writes: &'a [LeasedWrite<'a>]) -> Answer<'a, Vec<bool>> {
+        Box::pin(async move {
+            let mut writing = Writing::new(writes, &self.has_no_scripts);
+            loop {
+                let requests = writing.requests();
+                if requests.is_empty() {
+                    break;
+                }
+                writing.take(self.write_all(requests).await?)?;
+            }
+            while let Some((place, write)) = writing.unscripted() {
+                let done = self.on_master(&Work::<()>::Leased(write)).await?;
+                writing.set(place, matches!(done, Done::Swapped(true)));
+            }
+            Ok(writing.happened())
+        })
     }
 
     fn put<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Answer<'a, ()> {

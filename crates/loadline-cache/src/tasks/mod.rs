@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Duration;
 
-use loadline_client::commands::{get, watch};
+use loadline_client::commands::{get, unwatch, watch};
 use loadline_client::multiplexed::Dedicated;
 use loadline_client::{Request, atomic};
 use loadline_store::Durability;
@@ -17,7 +17,7 @@ use self::cluster::ClusterTasks;
 use self::local::LocalTasks;
 use self::server::ServerTasks;
 use crate::batch::Write;
-use crate::blocking::CANNOT_LEASE;
+use crate::leases::{CANNOT_LEASE, Leased, LeasedWrite, lease_key};
 use crate::place::{Place, Wait};
 use crate::{Batch, Error, requests};
 
@@ -40,14 +40,25 @@ pub trait AsyncKeyValue: Send + Sync {
     /// See [`KeyValue::get_many`](crate::KeyValue::get_many).
     fn get_many<'a>(&'a self, keys: &'a [&'a [u8]]) -> Answer<'a, Vec<Option<Vec<u8>>>>;
 
-    /// See [`KeyValue::put_absent`](crate::KeyValue::put_absent).
-    fn put_absent<'a>(
+    /// See [`KeyValue::is_shared`](crate::KeyValue::is_shared).
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// See [`KeyValue::lease`](crate::KeyValue::lease).
+    fn lease<'a>(
         &'a self,
         keys: &'a [&'a [u8]],
-        value: &'a [u8],
+        token: &'a [u8],
         ttl: Duration,
-    ) -> Answer<'a, Vec<bool>> {
-        let _ = (keys, value, ttl);
+    ) -> Answer<'a, Vec<Leased>> {
+        let _ = (keys, token, ttl);
+        Box::pin(std::future::ready(Err(CANNOT_LEASE)))
+    }
+
+    /// See [`KeyValue::write_leased`](crate::KeyValue::write_leased).
+    fn write_leased<'a>(&'a self, writes: &'a [LeasedWrite<'a>]) -> Answer<'a, Vec<bool>> {
+        let _ = writes;
         Box::pin(std::future::ready(Err(CANNOT_LEASE)))
     }
 
@@ -187,7 +198,7 @@ async fn swap_on(
         connection.run(watch(key)).await?;
         let value: Option<Vec<u8>> = connection.run(get(key)).await?;
         if value.as_deref() != expected {
-            connection.run(loadline_client::commands::unwatch()).await?;
+            connection.run(unwatch()).await?;
             return Ok(false);
         }
         let mut batch = Batch::new();
@@ -197,6 +208,32 @@ async fn swap_on(
         };
         let request = atomic(requests::writes(&batch));
         if let Some(replies) = run_confirmed(connection, request, wait).await? {
+            for reply in replies {
+                reply?;
+            }
+            return Ok(true);
+        }
+    }
+}
+
+/// Watches the lease of a key, compares its token, and writes if nothing has changed it since; otherwise it begins again.
+async fn write_unscripted_on(
+    connection: &mut Dedicated,
+    write: &LeasedWrite<'_>,
+    wait: Option<Wait>,
+) -> Result<bool, Error> {
+    let lease = lease_key(write.key());
+    loop {
+        if let Some(token) = write.token() {
+            let (watched, current) = connection.run((watch(&lease), get(&lease))).await;
+            watched?;
+            let current: Option<Vec<u8>> = current?;
+            if current.as_deref() != Some(token) {
+                connection.run(unwatch()).await?;
+                return Ok(false);
+            }
+        }
+        if let Some(replies) = run_confirmed(connection, atomic(write.steps()), wait).await? {
             for reply in replies {
                 reply?;
             }

@@ -1,14 +1,18 @@
 //! A Redis server.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use loadline_client::commands::{get, mget};
 use loadline_client::multiplexed::{Connection, Dedicated};
 use loadline_client::{Client, Cmd, FromReply};
 
-use super::{Answer, AsyncKeyValue, apply_on, run_confirmed, swap_on, write_each};
+use super::{
+    Answer, AsyncKeyValue, apply_on, run_confirmed, swap_on, write_each, write_unscripted_on,
+};
 use crate::idle::Idle;
+use crate::leases::{self, Leased, LeasedWrite, Writing};
 use crate::place::Wait;
 use crate::requests;
 use crate::{Batch, Error};
@@ -21,6 +25,7 @@ pub(super) struct ServerTasks {
     connection: Connection,
     idle: Idle<(), Dedicated>,
     wait: Option<Wait>,
+    has_no_scripts: AtomicBool,
 }
 
 impl ServerTasks {
@@ -31,6 +36,7 @@ impl ServerTasks {
             client,
             idle: Idle::new(),
             wait,
+            has_no_scripts: AtomicBool::default(),
         })
     }
 
@@ -46,6 +52,23 @@ impl ServerTasks {
         if matches!(result, Ok(_) | Err(Error::Unconfirmed { .. })) {
             self.idle.give_back((), connection);
         }
+    }
+
+    async fn write_all(
+        &self,
+        requests: Vec<Cmd<i64>>,
+    ) -> Result<Vec<Result<i64, loadline_client::Error>>, Error> {
+        let Some(wait) = self.wait else {
+            return Ok(self.connection.run(requests).await);
+        };
+        let mut connection = self.dedicated().await?;
+        let (replies, reached) = connection.run((requests, requests::wait(wait))).await;
+        let result = match reached {
+            Ok(reached) => requests::confirm(wait, reached),
+            Err(error) => Err(error.into()),
+        };
+        self.keep(connection, &result);
+        result.map(|()| replies)
     }
 
     async fn write<T: FromReply + Send>(&self, request: Cmd<T>) -> Result<T, Error> {
@@ -73,14 +96,38 @@ impl AsyncKeyValue for ServerTasks {
         })
     }
 
-    fn put_absent<'a>(
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn lease<'a>(
         &'a self,
         keys: &'a [&'a [u8]],
-        value: &'a [u8],
+        token: &'a [u8],
         ttl: Duration,
-    ) -> Answer<'a, Vec<bool>> {
-        let requests = requests::put_absent(keys, value, ttl);
-        Box::pin(async move { requests::taken(self.connection.run(requests).await) })
+    ) -> Answer<'a, Vec<Leased>> {
+        let requests = leases::requests(keys, token, ttl);
+        Box::pin(async move { leases::leased(token, self.connection.run(requests).await) })
+    }
+
+    fn write_leased<'a>(&'a self, writes: &'a [LeasedWrite<'a>]) -> Answer<'a, Vec<bool>> {
+        Box::pin(async move {
+            let mut writing = Writing::new(writes, &self.has_no_scripts);
+            loop {
+                let requests: Vec<_> = writing.requests().into_iter().map(|(_, cmd)| cmd).collect();
+                if requests.is_empty() {
+                    break;
+                }
+                writing.take(self.write_all(requests).await?)?;
+            }
+            while let Some((place, write)) = writing.unscripted() {
+                let mut connection = self.dedicated().await?;
+                let result = write_unscripted_on(&mut connection, &write, self.wait).await;
+                self.keep(connection, &result);
+                writing.set(place, result?);
+            }
+            Ok(writing.happened())
+        })
     }
 
     fn put<'a>(&'a self, key: &'a [u8], value: &'a [u8]) -> Answer<'a, ()> {

@@ -7,6 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What the lease of a key has while it is loaded.
+pub(crate) type Token = Arc<[u8]>;
+
 /// What is to be written at a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Write {
@@ -15,6 +18,8 @@ pub(crate) enum Write {
         ttl: Option<Duration>,
         /// Whether it replaces an older value, which must not come back if this one is lost.
         replaces: bool,
+        /// What the lease of the key must still have, for a value that was loaded.
+        token: Option<Token>,
     },
     Delete,
 }
@@ -80,8 +85,12 @@ impl Backlog {
 
     /// Adds a write in the place of an earlier one of the same key. `stamp` is the present.
     pub(crate) fn push(&mut self, key: &[u8], write: Write, stamp: u64) {
-        let before = self.remove_waiting(key);
-        let is_new = before.is_none();
+        let must_follow = self.look(key).is_some_and(must_happen);
+        // The lease of a value that was loaded before ends with what is to be written before it.
+        if must_follow && matches!(write, Write::Put { token: Some(_), .. }) {
+            return;
+        }
+        let is_new = self.remove_waiting(key).is_none();
         let is_in_doubt = self.underway.get(key).is_some_and(must_happen);
         let write = match write {
             // The value that it replaces must not come back either.
@@ -89,10 +98,12 @@ impl Backlog {
                 frame,
                 ttl,
                 replaces,
+                token,
             } => Write::Put {
                 frame,
                 ttl,
-                replaces: replaces || before.as_ref().is_some_and(must_happen) || is_in_doubt,
+                replaces: replaces || must_follow || is_in_doubt,
+                token,
             },
             Write::Delete => Write::Delete,
         };
@@ -137,6 +148,34 @@ impl Backlog {
     /// Drops a write that was overtaken by one that has happened.
     pub(crate) fn forget(&mut self, key: &[u8]) {
         self.remove_waiting(key);
+        self.compact();
+    }
+
+    /// Drops values that were loaded before the key has changed in the tier, or any key. The tier would refuse them.
+    pub(crate) fn doubt(&mut self, key: Option<&[u8]>) {
+        let is_loaded = |write: &Write| matches!(write, Write::Put { token: Some(_), .. });
+        let keys = match key {
+            Some(key) => vec![key.to_vec()],
+            None => self
+                .waiting
+                .keys()
+                .chain(self.underway.keys())
+                .cloned()
+                .collect(),
+        };
+        for key in keys {
+            if self
+                .waiting
+                .get(&key)
+                .is_some_and(|waiting| is_loaded(&waiting.write))
+            {
+                self.remove_waiting(&key);
+            }
+            if self.underway.get(&key).is_some_and(is_loaded) {
+                let write = self.underway.remove(&key).expect("it is under way");
+                self.bytes -= write.bytes();
+            }
+        }
         self.compact();
     }
 
@@ -243,6 +282,7 @@ mod tests {
             frame: vec![0; bytes].into(),
             ttl: None,
             replaces,
+            token: None,
         }
     }
 

@@ -84,9 +84,9 @@ impl Breaker {
     }
 
     /// Takes the result of a write.
-    pub(crate) fn wrote(&mut self, kind: WriteKind, result: Written, now: Duration) {
+    pub(crate) fn wrote(&mut self, kind: WriteKind, result: &Written, now: Duration) {
         match result {
-            Written::Done => {
+            Written::Done(_) => {
                 self.tier.succeeded();
                 self.of_mut(kind).succeeded();
             }
@@ -280,7 +280,7 @@ mod tests {
     fn refuse(breaker: &mut Breaker, kind: WriteKind, now: Duration) {
         for _ in 0..3 {
             assert!(breaker.permits_write(kind, now));
-            breaker.wrote(kind, Written::Refused, now);
+            breaker.wrote(kind, &Written::Refused, now);
         }
     }
 
@@ -293,10 +293,10 @@ mod tests {
         assert!(!breaker.permits_write(WriteKind::Puts, 100 * MS));
         // Neither reads nor other writes that succeed let it close.
         breaker.succeeded();
-        breaker.wrote(WriteKind::Deletes, Written::Done, MS);
+        breaker.wrote(WriteKind::Deletes, &Written::Done(Vec::new()), MS);
         assert!(!breaker.permits_write(WriteKind::Puts, 100 * MS));
         assert!(breaker.permits_write(WriteKind::Puts, 101 * MS));
-        breaker.wrote(WriteKind::Puts, Written::Done, 101 * MS);
+        breaker.wrote(WriteKind::Puts, &Written::Done(Vec::new()), 101 * MS);
         assert!(!breaker.refuses_writes());
     }
 
@@ -308,11 +308,11 @@ mod tests {
         assert!(!breaker.permits_write(WriteKind::Deletes, 100 * MS));
         assert!(breaker.permits_write(WriteKind::Puts, 101 * MS));
         assert!(!breaker.permits(101 * MS) && !breaker.permits_write(WriteKind::Deletes, 101 * MS));
-        breaker.wrote(WriteKind::Puts, Written::Unknown, 101 * MS);
+        breaker.wrote(WriteKind::Puts, &Written::Unknown, 101 * MS);
         assert!(!breaker.permits_write(WriteKind::Puts, 300 * MS));
         // The next probe is answered: by a refusal.
         assert!(breaker.permits_write(WriteKind::Puts, 301 * MS));
-        breaker.wrote(WriteKind::Puts, Written::Refused, 301 * MS);
+        breaker.wrote(WriteKind::Puts, &Written::Refused, 301 * MS);
         assert!(!breaker.is_open() && breaker.refuses_writes() && breaker.permits(301 * MS));
     }
 

@@ -272,6 +272,8 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
             .map_or(Ok(()), |(tier, _)| tier.check())?;
         let keeps = self.tier.as_ref().map(|(tier, _)| tier.source.keeps());
         let keeps = keeps.transpose()?;
+        let is_shared = self.tier.as_ref().map(|(tier, _)| tier.source.is_shared());
+        let is_shared = is_shared.transpose()?.unwrap_or(false);
         let lower = self.tier.zip(keeps).map(|((tier, codec), keeps)| {
             source = Some((tier.source, tier.timeout));
             Lower {
@@ -286,7 +288,10 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
                     let most_late = tier.breaker.failures as usize;
                     Arc::new(Hedge::new(at, tier.timeout, most_late))
                 }),
+                is_shared,
                 lease: tier.lease,
+                longest_load_ns: AtomicU64::new(0),
+                probe: Mutex::default(),
                 // Its keys are random.
                 nonce: RandomState::new().build_hasher().finish(),
                 batch_bytes: tier.batch_bytes.max(1),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loadline_client::tracking::Invalidation;
 
-use super::backlog::Write;
+use super::backlog::{Token, Write};
 use super::clock::Clock;
 use super::entry::{Entry, Freshness, Lifetimes, NEVER};
 use super::flights::{Flights, Lead};
@@ -145,11 +145,14 @@ impl<K: Key, V> Core<K, V> {
         };
         match notice {
             Invalidation::Key(bytes) => {
-                let own = bytes.strip_prefix(&lower.prefix[..]);
-                if let Some(key) = own.and_then(K::from_bytes) {
+                if let Some(key) = lower.key_of(&bytes) {
                     lower.metrics.changed.add(1);
                     self.flights.doubt(&key);
+                    lower.backlog().doubt(Some(&bytes));
                     self.memory.remove(&key);
+                    if let Some(delay) = lower.end_wait(Some(&bytes)) {
+                        lower.metrics.notices.record(delay);
+                    }
                 }
                 true
             }
@@ -158,6 +161,8 @@ impl<K: Key, V> Core<K, V> {
             _ => {
                 lower.metrics.gaps.add(1);
                 self.flights.doubt_all();
+                lower.backlog().doubt(None);
+                lower.end_wait(None);
                 self.memory.clear();
                 true
             }
@@ -242,6 +247,7 @@ impl<K: Key, V> Core<K, V> {
         entry: &Entry<V>,
         ttl_ns: u64,
         replaces: bool,
+        token: Option<Token>,
     ) -> Option<Write> {
         let lower = self.lower.as_ref()?;
         if lower.mode == WriteMode::ReadOnly {
@@ -272,6 +278,7 @@ impl<K: Key, V> Core<K, V> {
                 frame,
                 ttl,
                 replaces,
+                token,
             }),
             // The older value must go even if the new one cannot be written.
             None => replaces.then_some(Write::Delete),

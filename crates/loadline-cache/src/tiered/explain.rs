@@ -59,6 +59,8 @@ pub enum Found {
     Written,
     /// The value could not be written to the tier below.
     NotWritten,
+    /// The value was not kept: another process has changed the key since the load began.
+    Overtaken,
 }
 
 impl Found {
@@ -91,6 +93,7 @@ impl Found {
             Self::LoadFailed => ("load", "failed"),
             Self::Written => ("tier", "written"),
             Self::NotWritten => ("tier", "not written"),
+            Self::Overtaken => ("tier", "not written, changed meanwhile"),
         }
     }
 }

@@ -178,6 +178,12 @@ pub(crate) fn decode<V>(
     Ok((Some(value.map_err(|_| Refused::Damaged)?), times))
 }
 
+/// When the load of a value began, by the frame that was encoded here.
+pub(crate) fn stamp_of(frame: &[u8]) -> Option<u64> {
+    let stamp = frame.get(16..24)?.try_into().ok()?;
+    Some(u64::from_le_bytes(stamp))
+}
+
 fn checksum(key: &[u8], frame: &[u8]) -> u32 {
     let checksum = crc32c::crc32c(key);
     let checksum = crc32c::crc32c_append(checksum, &frame[..CHECKSUM_AT]);

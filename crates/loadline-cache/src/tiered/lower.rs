@@ -9,16 +9,19 @@ use loadline_store::Error as StoreError;
 
 use super::backlog::{Backlog, Write};
 use super::breaker::{Breaker, WriteKind};
+use super::clock::to_ns;
 use super::codec::Codec;
 use super::flights::Flight;
 use super::frame::{self, Format, Refused, Times};
 use super::hedge::Hedge;
+use super::key::Key;
 use super::metrics::{TierMetrics, TierStats};
 use super::trace;
 use super::worth::Ledger;
-use crate::{Error, Found as Seen};
+use crate::{Error, Found as Seen, LeasedWrite};
 
-/// When a value that was loaded or inserted is written to the tier.
+/// When a value that was loaded or inserted is written to the tier. The documentation of the
+/// [crate](crate#several-processes) says for each mode what other processes can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum WriteMode {
@@ -26,11 +29,15 @@ pub enum WriteMode {
     #[default]
     Through,
     /// In the background, later. What has not been written when the process ends is lost: at most what the backlog
-    /// holds ([`Tier::backlog`](super::Tier::backlog)). Invalidations reach other processes late, too.
+    /// holds ([`Tier::backlog`](super::Tier::backlog)). Invalidations reach other processes late, too, and an inserted value
+    /// replaces what [another process](crate#several-processes) has written meanwhile.
     Behind,
     /// Never. Nor are invalidations: they concern memory only.
     ReadOnly,
 }
+
+/// How long a lease lasts at least. It is left to its expiry where a load has no value to write.
+const LEASE: Duration = Duration::from_secs(60);
 
 /// The guess before the first value was seen.
 const FIRST_MEAN_BYTES: u64 = 1_024;
@@ -52,8 +59,13 @@ pub(crate) struct Lower<K, V> {
     pub(crate) timeout: Duration,
     /// After how long values are loaded beside a read.
     pub(crate) hedge: Option<Arc<Hedge>>,
+    /// Whether processes share the tier, so that loads need leases.
+    pub(crate) is_shared: bool,
     /// How long a process that loads keeps others from loading.
     pub(crate) lease: Option<Duration>,
+    pub(crate) longest_load_ns: AtomicU64,
+    /// A write whose notice has not arrived yet, and when it was sent.
+    pub(crate) probe: Mutex<Option<(Vec<u8>, Instant)>>,
     /// A number that no other process has.
     pub(crate) nonce: u64,
     pub(crate) batch_bytes: usize,
@@ -68,9 +80,10 @@ pub(crate) struct Lower<K, V> {
 }
 
 /// What became of a write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Written {
-    Done,
+    /// All but those at these places, since their keys have changed in the tier while they were loaded.
+    Done(Vec<usize>),
     /// Refused by a tier that answers. It has not happened.
     Refused,
     /// Never sent, or refused by a tier that answers nothing at the moment.
@@ -81,8 +94,19 @@ pub(crate) enum Written {
 
 impl From<Result<(), Error>> for Written {
     fn from(result: Result<(), Error>) -> Self {
+        result.map(|()| Vec::new()).into()
+    }
+}
+
+impl From<Result<Vec<bool>, Error>> for Written {
+    /// Takes which of the writes have happened.
+    fn from(result: Result<Vec<bool>, Error>) -> Self {
         match result {
-            Ok(()) => Self::Done,
+            Ok(happened) => {
+                let places = happened.into_iter().enumerate();
+                let overtaken = places.filter(|(_, happened)| !happened);
+                Self::Done(overtaken.map(|(place, _)| place).collect())
+            }
             Err(error) => Self::failed(&error),
         }
     }
@@ -243,6 +267,44 @@ impl<K, V> Lower<K, V> {
         }
     }
 
+    /// How long a lease lasts: longer than loads have taken so far, since a value is kept only while its lease lasts.
+    pub(crate) fn lease_time(&self) -> Duration {
+        let longest = Duration::from_nanos(self.longest_load_ns.load(Relaxed));
+        self.lease.unwrap_or(LEASE).max(4 * longest)
+    }
+
+    /// Notes that a load took this long.
+    pub(crate) fn saw_load(&self, elapsed: Duration) {
+        self.longest_load_ns.fetch_max(to_ns(elapsed), Relaxed);
+    }
+
+    /// Whether the load of a key takes a lease before it begins.
+    pub(crate) fn takes_leases(&self) -> bool {
+        self.is_shared && self.mode != WriteMode::ReadOnly
+    }
+
+    fn probe(&self) -> MutexGuard<'_, Option<(Vec<u8>, Instant)>> {
+        self.probe.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to wait for the notice of one of these writes, unless it waits for another one.
+    pub(crate) fn await_notice(&self, writes: &[(Vec<u8>, Write)]) {
+        let put = |(_, write): &&(Vec<u8>, Write)| matches!(write, Write::Put { .. });
+        if self.metrics.is_tracking.load(Relaxed)
+            && let Some((key, _)) = writes.iter().find(put)
+        {
+            let mut probe = self.probe();
+            probe.get_or_insert_with(|| (key.clone(), Instant::now()));
+        }
+    }
+
+    /// Ends the wait for the notice of a key, or of any key. Returns how long it was.
+    pub(crate) fn end_wait(&self, key: Option<&[u8]>) -> Option<Duration> {
+        let mut probe = self.probe();
+        let is_it = |(own, _): &mut (Vec<u8>, Instant)| key.is_none_or(|key| own == key);
+        probe.take_if(is_it).map(|(_, since)| since.elapsed())
+    }
+
     /// What a request that failed after `elapsed` is called.
     pub(crate) fn failure(&self, elapsed: Duration) -> Seen {
         if elapsed < self.timeout {
@@ -265,13 +327,13 @@ impl<K, V> Lower<K, V> {
     pub(crate) fn report_write(
         &self,
         kind: WriteKind,
-        result: Written,
+        result: &Written,
         elapsed: Duration,
         now: Duration,
     ) {
         let result = match elapsed <= self.timeout {
             true => result,
-            false => Written::Unknown,
+            false => &Written::Unknown,
         };
         self.tell_breaker(|breaker| breaker.wrote(kind, result, now));
     }
@@ -318,6 +380,22 @@ impl<K, V> Lower<K, V> {
     }
 }
 
+/// The writes of one request to a tier that processes share.
+pub(crate) fn to_leased(writes: &[(Vec<u8>, Write)]) -> Vec<LeasedWrite<'_>> {
+    let leased = writes.iter().map(|(key, write)| match write {
+        Write::Put {
+            frame, ttl, token, ..
+        } => LeasedWrite::Put {
+            key,
+            value: frame,
+            ttl: *ttl,
+            token: token.as_deref(),
+        },
+        Write::Delete => LeasedWrite::Delete { key },
+    });
+    leased.collect()
+}
+
 /// The writes of one request.
 pub(crate) fn to_batch(writes: &[(Vec<u8>, Write)]) -> crate::Batch {
     let mut batch = crate::Batch::new();
@@ -333,4 +411,12 @@ pub(crate) fn to_batch(writes: &[(Vec<u8>, Write)]) -> crate::Batch {
         };
     }
     batch
+}
+
+impl<K: Key, V> Lower<K, V> {
+    /// The key with these bytes in the tier, if it can be read back.
+    pub(crate) fn key_of(&self, bytes: &[u8]) -> Option<K> {
+        let own = bytes.strip_prefix(&self.prefix[..])?;
+        K::from_bytes(own)
+    }
 }

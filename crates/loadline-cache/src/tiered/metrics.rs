@@ -189,6 +189,8 @@ pub(crate) struct TierMetrics {
     pub(crate) hedges_won: Counter,
     pub(crate) lease_waits: Counter,
     pub(crate) lease_timeouts: Counter,
+    pub(crate) overtaken: Counter,
+    pub(crate) notices: Timer,
     pub(crate) changed: Counter,
     pub(crate) gaps: Counter,
     pub(crate) is_tracking: AtomicBool,
@@ -289,6 +291,12 @@ pub struct TierStats {
     pub lease_waits: u64,
     /// Those of them that were then loaded without the lease.
     pub lease_timeouts: u64,
+    /// Loaded values that were not kept, since the key was invalidated or written by another process during the load, or
+    /// the load took longer than four times the longest before and a minute.
+    pub overtaken: u64,
+    /// How long notices are on their way, by some of the writes of this process: from the moment when the value was sent
+    /// until its notice was taken. Empty unless the tier is [tracked](super::Tier::tracked).
+    pub notices: Times,
     /// Notices that a value has changed in the tier, including those of the writes of this process.
     pub changed: u64,
     /// Times that memory was emptied because such notices may be missing, or because the database was emptied. The first
@@ -362,6 +370,8 @@ impl TierMetrics {
             hedges_won: self.hedges_won.get(),
             lease_waits: self.lease_waits.get(),
             lease_timeouts: self.lease_timeouts.get(),
+            overtaken: self.overtaken.get(),
+            notices: self.notices.times(),
             changed: self.changed.get(),
             gaps: self.gaps.get(),
             is_tracking: self.is_tracking.load(Relaxed),

@@ -3,8 +3,12 @@
 //! Everything that a caller does is cut into steps, and the steps of several callers and of the background are mixed at
 //! random: a request can be executed long before its reply arrives, a reply can be lost, and the tier can be down. A
 //! value is a version. A caller that begins after an update has returned must see at least the version of that update.
+//!
+//! In half of the schedules, two processes share the tier. An update of one of them that the tier has executed and that
+//! has returned is the oldest that the tier has from then on, and, once its notice has arrived, the oldest that the memory
+//! of the other one has.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
@@ -19,15 +23,18 @@ use super::codec::Raw;
 use super::core::Core;
 use super::entry::{Lifetimes, mix};
 use super::fetch::writes::{Drain, Writes};
-use super::fetch::{Fetch, Loading, Question};
+use super::fetch::{Fetch, Leasing, Loading, Question};
 use super::flights::{Flight, Joined};
-use super::frame::{Format, Times};
+use super::frame::{Format, HEADER_BYTES, Times};
 use super::lower::{Found, Lower, WriteMode, Written};
 use super::memory::Memory;
 use super::metrics::{Metrics, TierMetrics};
 use super::worth::Ledger;
+use crate::Leased;
 
 const KEYS: usize = 3;
+/// The time of a step, in which a process makes few stamps: those of two processes are in the order of their steps.
+const TICK: Duration = Duration::from_micros(10);
 const MS: Duration = Duration::from_millis(1);
 
 struct Random(u64);
@@ -46,7 +53,13 @@ impl Random {
 type Model = Core<u8, Vec<u8>>;
 type Call = Fetch<u8, Vec<u8>>;
 
-fn core(clock: &ManualClock, mode: WriteMode, keys: usize, random: &mut Random) -> Model {
+fn core(
+    clock: &ManualClock,
+    mode: WriteMode,
+    keys: usize,
+    random: &mut Random,
+    shared_as: Option<u64>,
+) -> Model {
     let lower = Lower {
         codec: Arc::new(Raw),
         format: Format::default(),
@@ -56,8 +69,11 @@ fn core(clock: &ManualClock, mode: WriteMode, keys: usize, random: &mut Random) 
         select: None,
         timeout: Duration::MAX,
         hedge: None,
+        is_shared: shared_as.is_some(),
         lease: None,
-        nonce: 0,
+        longest_load_ns: AtomicU64::new(0),
+        probe: Mutex::default(),
+        nonce: shared_as.unwrap_or(0),
         batch_bytes: 1_000,
         breaker: Mutex::new(Breaker::new(BreakerPolicy {
             failures: 2,
@@ -95,21 +111,92 @@ fn core(clock: &ManualClock, mode: WriteMode, keys: usize, random: &mut Random) 
 struct World {
     random: Random,
     stored: HashMap<Vec<u8>, Vec<u8>>,
+    leases: HashMap<Vec<u8>, Vec<u8>>,
     /// Writes that were given up by their callers and will still be executed.
     late: Vec<(Vec<u8>, Write)>,
     is_down: bool,
     source: [u64; KEYS],
-    /// The version of the last update that has returned.
-    visible: [u64; KEYS],
+    /// The version of the last update of each process that has returned.
+    visible: Vec<[u64; KEYS]>,
+    /// The version of the last update of any process that the tier has executed and that has returned.
+    landed: [u64; KEYS],
+    /// Whether the last write was executed at once.
+    has_executed: bool,
+    /// The changes of which processes have not been told yet, if they are at all.
+    notices: Vec<VecDeque<Vec<u8>>>,
 }
 
 impl World {
-    fn execute(&mut self, writes: &[(Vec<u8>, Write)]) {
-        for (key, write) in writes {
+    /// Executes writes, and returns the places of those whose leases have ended.
+    fn execute(&mut self, writes: &[(Vec<u8>, Write)]) -> Vec<usize> {
+        let mut refused = Vec::new();
+        for (place, (key, write)) in writes.iter().enumerate() {
+            let lease = self.leases.get(key).map(|token| &token[..]);
             match write {
+                Write::Put {
+                    token: Some(token), ..
+                } if lease != Some(token) => {
+                    refused.push(place);
+                    continue;
+                }
                 Write::Put { frame, .. } => self.stored.insert(key.clone(), frame.to_vec()),
                 Write::Delete => self.stored.remove(key),
             };
+            self.leases.remove(key);
+            let notices = self.notices.iter_mut();
+            notices.for_each(|notices| notices.push_back(key.clone()));
+        }
+        self.check();
+        refused
+    }
+
+    /// Takes leases. Some of them end by themselves, as where the tier evicts them.
+    fn lease(&mut self, keys: &[&[u8]], token: &[u8]) -> Result<Vec<Leased>, Written> {
+        if self.is_down {
+            return Err(match self.random.one_in(2) {
+                true => Written::Refused,
+                false => Written::NotDone,
+            });
+        }
+        self.execute_late();
+        for key in keys {
+            (self.leases.entry(key.to_vec())).or_insert_with(|| token.to_vec());
+            if self.random.one_in(20) {
+                self.leases.remove(*key);
+            }
+        }
+        if self.random.one_in(10) {
+            return Err(Written::Unknown);
+        }
+        let leased = |key: &&[u8]| Leased {
+            token: self.leases.get(*key).cloned(),
+            value: self.stored.get(*key).cloned(),
+        };
+        Ok(keys.iter().map(leased).collect())
+    }
+
+    /// Panics if the tier has a value from before an update that has landed.
+    fn check(&self) {
+        for (key, landed) in self.landed.iter().enumerate() {
+            let bytes = format!("p:{key}").into_bytes();
+            let Some(frame) = self.stored.get(&bytes) else {
+                continue;
+            };
+            let stored = version(&frame[HEADER_BYTES..]);
+            assert!(
+                stored >= *landed,
+                "key {key}: {stored} is stored, but {landed} has landed"
+            );
+        }
+    }
+
+    /// Notes that an update has returned.
+    fn returned(&mut self, process: usize, change: Change) {
+        let Change { key, version, .. } = change;
+        let visible = &mut self.visible[process][key];
+        *visible = version.max(*visible);
+        if change.has_landed {
+            self.landed[key] = version.max(self.landed[key]);
         }
     }
 
@@ -131,6 +218,7 @@ impl World {
     }
 
     fn write(&mut self, writes: &[(Vec<u8>, Write)]) -> Written {
+        self.has_executed = !self.is_down;
         if self.is_down {
             match self.random.below(4) {
                 0 => return Written::NotDone,
@@ -141,10 +229,10 @@ impl World {
             return Written::Unknown;
         }
         self.execute_late();
-        self.execute(writes);
+        let refused = self.execute(writes);
         match self.random.one_in(10) {
             true => Written::Unknown,
-            false => Written::Done,
+            false => Written::Done(refused),
         }
     }
 }
@@ -153,6 +241,7 @@ impl World {
 enum Stage<'c> {
     Next,
     Asked(Question<'c>, Option<Option<Vec<Option<Vec<u8>>>>>),
+    Leasing(Leasing<'c>, Option<Result<Vec<Leased>, Written>>),
     Loading(Loading<'c>, Option<u64>),
     Writing(Writes<'c>, Option<Written>),
 }
@@ -162,9 +251,24 @@ enum Actor<'c> {
     Get(Call, Stage<'c>, Vec<(usize, u64)>),
     Refresh(Call, Stage<'c>),
     /// An update that waits for another one of its key.
-    Waiting(usize, u64, Arc<Flight<Vec<u8>>>),
-    Update(Call, Stage<'c>, usize, u64),
+    Waiting(Change, Arc<Flight<Vec<u8>>>),
+    Update(Call, Stage<'c>, Change),
     Drain(Drain<'c, u8, Vec<u8>>, Option<Written>),
+}
+
+/// An update of the source, and then of the tiers.
+#[derive(Clone, Copy)]
+struct Change {
+    key: usize,
+    version: u64,
+    may_insert: bool,
+    has_landed: bool,
+}
+
+/// What a caller in a process does.
+struct Acting<'c> {
+    process: usize,
+    actor: Actor<'c>,
 }
 
 /// Moves a call on by a step. Returns whether it is over.
@@ -181,6 +285,14 @@ fn step<'c>(
         }
         Stage::Asked(question, Some(values)) => {
             core.answered(call, question, values, MS);
+            Stage::Next
+        }
+        Stage::Leasing(leasing, None) => {
+            let leased = world.lease(&leasing.keys(call), &leasing.token);
+            Stage::Leasing(leasing, Some(leased))
+        }
+        Stage::Leasing(leasing, Some(leased)) => {
+            core.leased(call, leasing, leased, MS);
             Stage::Next
         }
         Stage::Loading(loading, None) => {
@@ -200,12 +312,14 @@ fn step<'c>(
             Stage::Writing(writes, Some(result))
         }
         Stage::Writing(writes, Some(result)) => {
-            core.written(call, writes, result, MS);
+            core.written(call, writes, &result, MS);
             Stage::Next
         }
         Stage::Next => {
             if let Some(question) = core.question(call) {
                 Stage::Asked(question, None)
+            } else if let Some(leasing) = core.leasing(call) {
+                Stage::Leasing(leasing, None)
             } else if let Some(loading) = core.load(call) {
                 Stage::Loading(loading, None)
             } else if let Some(writes) = core.writes(call) {
@@ -228,66 +342,90 @@ fn version(bytes: &[u8]) -> u64 {
 }
 
 struct Schedule<'c> {
-    core: &'c Model,
+    cores: &'c [Model],
     clock: ManualClock,
     world: World,
-    actors: Vec<Actor<'c>>,
+    actors: Vec<Acting<'c>>,
 }
 
 impl<'c> Schedule<'c> {
     fn begin(&mut self) {
+        let process = self.world.random.below(self.cores.len() as u64) as usize;
         let key = self.world.random.below(KEYS as u64) as usize;
-        let core = self.core;
-        match self.world.random.below(10) {
+        let core = &self.cores[process];
+        let actor = match self.world.random.below(10) {
             0..5 => {
                 let keys: Vec<u8> = match self.world.random.one_in(3) {
                     true => vec![key as u8, ((key + 1) % KEYS) as u8, key as u8],
                     false => vec![key as u8],
                 };
+                let visible = &self.world.visible[process];
                 let least = keys.iter().map(|key| usize::from(*key));
-                let least = least.map(|key| (key, self.world.visible[key])).collect();
-                self.actors
-                    .push(Actor::Get(core.fetch(keys.iter()), Stage::Next, least));
+                let least = least.map(|key| (key, visible[key])).collect();
+                Some(Actor::Get(core.fetch(keys.iter()), Stage::Next, least))
             }
             5 => {
-                if let Some(call) = core.refresh(&(key as u8)) {
-                    self.actors.push(Actor::Refresh(call, Stage::Next));
-                }
+                let call = core.refresh(&(key as u8));
+                call.map(|call| Actor::Refresh(call, Stage::Next))
             }
-            6..8 => self.update(key),
-            _ => {
-                if let Some(drain) = core.drain() {
-                    self.actors.push(Actor::Drain(drain, None));
-                }
-            }
-        }
+            6..8 => self.update(process, key),
+            _ => core.drain().map(|drain| Actor::Drain(drain, None)),
+        };
+        let acting = actor.map(|actor| Acting { process, actor });
+        self.actors.extend(acting);
     }
 
-    fn update(&mut self, key: usize) {
+    /// Begins an update. Two processes do not insert at the same time, nor does one insert what the other one replaces:
+    /// what they have agreed on in the source, they write to the tier in the same order.
+    fn update(&mut self, process: usize, key: usize) -> Option<Actor<'c>> {
+        let elsewhere = |acting: &&Acting<'_>| acting.process != process;
+        let changes: Vec<Change> = (self.actors.iter().filter(elsewhere))
+            .filter_map(|acting| match &acting.actor {
+                Actor::Waiting(change, _) | Actor::Update(_, _, change) => Some(*change),
+                _ => None,
+            })
+            .filter(|change| change.key == key)
+            .collect();
+        if changes.iter().any(|change| change.may_insert) {
+            return None;
+        }
         self.world.source[key] += 1;
         let version = self.world.source[key];
-        let update = self.write(key, version);
-        self.actors.push(update);
+        let is_alone = self.cores.len() == 1;
+        // What is inserted behind replaces whatever the tier has by then.
+        let is_ordered = core_mode(&self.cores[0]) == WriteMode::Through && changes.is_empty();
+        Some(self.write(
+            process,
+            Change {
+                key,
+                version,
+                may_insert: is_alone || is_ordered,
+                has_landed: false,
+            },
+        ))
     }
 
-    fn write(&mut self, key: usize, version: u64) -> Actor<'c> {
-        let lead = match self.core.flights.write(&(key as u8)) {
-            Joined::Wait(flight) => return Actor::Waiting(key, version, flight),
+    fn write(&mut self, process: usize, change: Change) -> Actor<'c> {
+        let Change { key, version, .. } = change;
+        let core = &self.cores[process];
+        let lead = match core.flights.write(&(key as u8)) {
+            Joined::Wait(flight) => return Actor::Waiting(change, flight),
             Joined::Lead(lead) => lead,
         };
         // An application that inserts must not insert what another caller has replaced meanwhile.
-        let is_newest = self.world.source[key] == version;
+        let is_newest = self.world.source[key] == version && change.may_insert;
         let value = (is_newest && self.world.random.one_in(2))
             .then(|| (Arc::new(version.to_le_bytes().to_vec()), None));
-        let call = self.core.overwrite(&(key as u8), lead, value);
-        Actor::Update(call, Stage::Next, key, version)
+        let call = core.overwrite(&(key as u8), lead, value);
+        Actor::Update(call, Stage::Next, change)
     }
 
     /// Moves an actor on by a step; one that is over is checked and gone.
-    fn advance(&mut self, actor: Actor<'c>) -> Option<Actor<'c>> {
-        Some(match actor {
+    fn advance(&mut self, Acting { process, actor }: Acting<'c>) -> Option<Acting<'c>> {
+        let core = &self.cores[process];
+        let actor = match actor {
             Actor::Get(mut call, stage, least) => {
-                let (stage, is_over) = step(self.core, &mut call, stage, &mut self.world);
+                let (stage, is_over) = step(core, &mut call, stage, &mut self.world);
                 if is_over {
                     for (answer, (key, least)) in call.into_answers().into_iter().zip(least) {
                         if let Ok(value) = answer {
@@ -300,24 +438,25 @@ impl<'c> Schedule<'c> {
                 Actor::Get(call, stage, least)
             }
             Actor::Refresh(mut call, stage) => {
-                let (stage, is_over) = step(self.core, &mut call, stage, &mut self.world);
+                let (stage, is_over) = step(core, &mut call, stage, &mut self.world);
                 if is_over {
                     return None;
                 }
                 Actor::Refresh(call, stage)
             }
-            Actor::Waiting(key, version, flight) => match flight.is_closed() {
-                true => self.write(key, version),
-                false => Actor::Waiting(key, version, flight),
+            Actor::Waiting(change, flight) => match flight.is_closed() {
+                true => self.write(process, change),
+                false => Actor::Waiting(change, flight),
             },
-            Actor::Update(mut call, stage, key, version) => {
-                let (stage, is_over) = step(self.core, &mut call, stage, &mut self.world);
+            Actor::Update(mut call, stage, mut change) => {
+                let is_write = matches!(stage, Stage::Writing(_, None));
+                let (stage, is_over) = step(core, &mut call, stage, &mut self.world);
+                change.has_landed |= is_write && self.world.has_executed;
                 if is_over {
-                    let visible = &mut self.world.visible[key];
-                    *visible = version.max(*visible);
+                    self.world.returned(process, change);
                     return None;
                 }
-                Actor::Update(call, stage, key, version)
+                Actor::Update(call, stage, change)
             }
             Actor::Drain(drain, None) => {
                 let result = self.world.write(&drain.writes);
@@ -327,10 +466,12 @@ impl<'c> Schedule<'c> {
                 drain.written(result, MS);
                 return None;
             }
-        })
+        };
+        Some(Acting { process, actor })
     }
 
     fn turn(&mut self) {
+        self.clock.advance(TICK);
         match self.world.random.below(40) {
             0 => self.world.is_down = !self.world.is_down,
             1..4 => self.clock.advance(self.world.random.below(30) as u32 * MS),
@@ -338,17 +479,48 @@ impl<'c> Schedule<'c> {
             // A caller is cancelled. An update that is cancelled promises nothing, so only reads are.
             5 if !self.actors.is_empty() => {
                 let index = self.world.random.below(self.actors.len() as u64) as usize;
-                if matches!(self.actors[index], Actor::Get(..) | Actor::Refresh(..)) {
+                let actor = &self.actors[index].actor;
+                if matches!(actor, Actor::Get(..) | Actor::Refresh(..)) {
                     self.actors.swap_remove(index);
                 }
             }
             6..14 if self.actors.len() < 6 => self.begin(),
+            14..18 if !self.world.notices.is_empty() => {
+                let process = self.world.random.below(self.cores.len() as u64) as usize;
+                self.notice(process);
+            }
             _ if self.actors.is_empty() => self.begin(),
             _ => {
                 let index = self.world.random.below(self.actors.len() as u64) as usize;
-                let actor = self.actors.swap_remove(index);
-                let rest = self.advance(actor);
+                let acting = self.actors.swap_remove(index);
+                let rest = self.advance(acting);
                 self.actors.extend(rest);
+            }
+        }
+        self.check_memory();
+    }
+
+    /// Tells a process of a change.
+    fn notice(&mut self, process: usize) {
+        if let Some(key) = self.world.notices[process].pop_front() {
+            let notice = Invalidation::Key(key.into());
+            assert!(self.cores[process].take_notice(notice));
+        }
+    }
+
+    /// Checks the memory of the processes that have been told of all changes.
+    fn check_memory(&self) {
+        let told = self.cores.iter().zip(&self.world.notices);
+        for (core, _) in told.filter(|(_, notices)| notices.is_empty()) {
+            for (key, landed) in self.world.landed.iter().enumerate() {
+                let entry = core.memory.get(&(key as u8));
+                if let Some(value) = entry.and_then(|entry| entry.value) {
+                    let seen = version(&value);
+                    assert!(
+                        seen >= *landed,
+                        "key {key}: {seen} is in memory, but the notice of {landed} has arrived"
+                    );
+                }
             }
         }
     }
@@ -358,21 +530,31 @@ impl<'c> Schedule<'c> {
         self.world.is_down = false;
         for _ in 0..10_000 {
             if self.actors.is_empty() {
-                let Some(drain) = self.core.drain() else {
+                let drains = self.cores.iter().enumerate().filter_map(|(process, core)| {
+                    let actor = Actor::Drain(core.drain()?, None);
+                    Some(Acting { process, actor })
+                });
+                self.actors.extend(drains);
+                if self.actors.is_empty() {
                     self.clock.advance(20 * MS);
-                    if self.core.lower.as_ref().unwrap().backlog().len() == 0 {
+                    let backlogs = self.cores.iter().map(|core| core.lower.as_ref().unwrap());
+                    if backlogs.map(|lower| lower.backlog().len()).sum::<usize>() == 0 {
                         return;
                     }
                     continue;
-                };
-                self.actors.push(Actor::Drain(drain, None));
+                }
             }
-            let actor = self.actors.remove(0);
-            let rest = self.advance(actor);
+            self.clock.advance(TICK);
+            let acting = self.actors.remove(0);
+            let rest = self.advance(acting);
             self.actors.extend(rest);
         }
         panic!("the calls do not end");
     }
+}
+
+fn core_mode(core: &Model) -> WriteMode {
+    core.lower.as_ref().unwrap().mode
 }
 
 /// Runs a schedule, and returns whether it lost invalidations.
@@ -387,17 +569,31 @@ fn run(seed: u64) -> bool {
         true => 1,
         false => 100,
     };
-    let core = core(&clock, mode, keys, &mut random);
+    let processes = 1 + random.below(2);
+    let is_tracked = processes == 2 && random.one_in(2);
+    let is_shared = processes == 2 || random.one_in(2);
+    let cores = (0..processes).map(|process| {
+        let shared_as = is_shared.then_some(process);
+        core(&clock, mode, keys, &mut random, shared_as)
+    });
+    let cores: Vec<Model> = cores.collect();
     let mut schedule = Schedule {
-        core: &core,
+        cores: &cores,
         clock,
         world: World {
             random,
             stored: HashMap::new(),
+            leases: HashMap::new(),
             late: Vec::new(),
             is_down: false,
             source: [1; KEYS],
-            visible: [1; KEYS],
+            visible: vec![[1; KEYS]; cores.len()],
+            landed: [1; KEYS],
+            has_executed: false,
+            notices: match is_tracked {
+                true => vec![VecDeque::new(); cores.len()],
+                false => Vec::new(),
+            },
         },
         actors: Vec::new(),
     };
@@ -405,9 +601,10 @@ fn run(seed: u64) -> bool {
         schedule.turn();
     }
     schedule.end();
-    let has_lost = core.stats().tier.unwrap().lost_deletes > 0;
+    let lost = |core: &Model| core.stats().tier.unwrap().lost_deletes > 0;
+    let has_lost = cores.iter().any(lost);
     if !has_lost {
-        check_restart(&core, &schedule.world);
+        check_restart(&cores[0], &schedule.world);
     }
     has_lost
 }
@@ -415,7 +612,9 @@ fn run(seed: u64) -> bool {
 /// What another process would read.
 fn check_restart(core: &Model, world: &World) {
     let lower = core.lower.as_ref().unwrap();
-    for (key, visible) in world.visible.iter().enumerate() {
+    for key in 0..KEYS {
+        let visible = world.visible.iter().map(|visible| visible[key]).max();
+        let visible = &visible.unwrap();
         let bytes = lower.key(key.to_string().as_bytes());
         let frame = world.stored.get(&bytes).map(|frame| &frame[..]);
         if let Found::Value(Some(value), _) = lower.read(&bytes, frame, core.unix_us()) {
@@ -449,7 +648,13 @@ fn no_schedule_shows_a_value_from_before_a_finished_update() {
 
 #[test]
 fn only_one_drain_has_the_writes() {
-    let core = core(&ManualClock::new(), WriteMode::Behind, 100, &mut Random(1));
+    let core = core(
+        &ManualClock::new(),
+        WriteMode::Behind,
+        100,
+        &mut Random(1),
+        None,
+    );
     let Joined::Lead(lead) = core.flights.write(&1) else {
         panic!("no other write");
     };
@@ -464,14 +669,20 @@ fn only_one_drain_has_the_writes() {
     // One that is dropped gives them back.
     drop(first);
     let third = core.drain().unwrap();
-    assert!(third.writes.len() == 1 && third.written(Written::Done, MS));
+    assert!(third.writes.len() == 1 && third.written(Written::Done(Vec::new()), MS));
     assert!(core.drain().is_none());
 }
 
 /// A notice that is handled between the read of a value and its place in memory.
 #[test]
 fn a_value_that_changes_while_it_is_read_is_not_kept() {
-    let core = core(&ManualClock::new(), WriteMode::Through, 100, &mut Random(1));
+    let core = core(
+        &ManualClock::new(),
+        WriteMode::Through,
+        100,
+        &mut Random(1),
+        None,
+    );
     let notice = || Invalidation::Key(b"p:1".to_vec().into());
     let read = |changes: Option<Invalidation>| {
         let mut call = core.fetch([1].iter());

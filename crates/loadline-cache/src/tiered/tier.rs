@@ -10,7 +10,7 @@ use super::hedge::HedgeAt;
 use super::lower::{Keeps, WriteMode};
 #[cfg(feature = "tokio")]
 use crate::AsyncKeyValue;
-use crate::blocking::CANNOT_LEASE;
+use crate::leases::CANNOT_LEASE;
 use crate::place::Place;
 use crate::{Error, KeyValue};
 
@@ -29,13 +29,7 @@ impl Tier {
         if self.lease.is_none() {
             return Ok(());
         }
-        let can_lease = match &self.source {
-            Source::Url(url) => {
-                matches!(Place::parse(url)?, Place::Server(..) | Place::Cluster(..))
-            }
-            _ => true,
-        };
-        if !can_lease {
+        if !self.source.is_shared()? {
             return Err(CANNOT_LEASE);
         }
         if self.mode != WriteMode::Through || self.hedge.is_some() {
@@ -48,6 +42,21 @@ impl Tier {
 }
 
 impl Source {
+    /// Whether processes share it.
+    ///
+    /// # Errors
+    /// [`Error::Url`].
+    pub(crate) fn is_shared(&self) -> Result<bool, Error> {
+        Ok(match self {
+            Self::Url(url) => {
+                matches!(Place::parse(url)?, Place::Server(..) | Place::Cluster(..))
+            }
+            Self::Threads(store) => store.is_shared(),
+            #[cfg(feature = "tokio")]
+            Self::Tasks(store) => store.is_shared(),
+        })
+    }
+
     /// Whether it can keep keys like one.
     ///
     /// # Errors
@@ -80,7 +89,7 @@ impl Source {
 /// | `ram` | values of this process in their encoded form, which needs less memory than objects | - |
 /// | `store:DIR` | values of this process, over a restart | - |
 /// | `heed:DIR` (LMDB), `redb:DIR`, `fjall:DIR`, `rocksdb:DIR` | the same. Expired values are removed as others are written; nothing is evicted, so give values a time to live | - |
-/// | `redis://`, `cluster://` | values that all processes share, until it evicts them | the breaker opens after three failures; one call at a time probes it |
+/// | `redis://`, `cluster://` | values that all processes [share](crate#several-processes), until it evicts them | the breaker opens after three failures; one call at a time probes it |
 pub struct Tier {
     pub(crate) source: Source,
     pub(crate) timeout: Duration,
@@ -218,7 +227,9 @@ impl Tier {
     /// values from memory. For a Redis server or a cluster that is named by its URL, and with keys that can be read back
     /// ([`Key::IS_READABLE`](crate::Key::IS_READABLE)). Default off.
     ///
-    /// A value in memory is then older than the last write to the server for as long as the notice is on its way. While
+    /// A value in memory is then older than the last write to the server for as long as the notice is on its way, which is
+    /// measured ([`TierStats::notices`](super::TierStats::notices)). A value that is read or loaded while its notice arrives
+    /// does not enter memory. While
     /// there is no connection for the notices ([`TierStats::is_tracking`](super::TierStats::is_tracking)), values stay until
     /// their time to live ends; once there is one again, memory is emptied. On a cluster that holds for the connection to
     /// each master. A node that becomes a master reports after a second at most, and memory is emptied then.
@@ -235,7 +246,8 @@ impl Tier {
     ///
     /// It begins after 32 reads. With as many reads past their deadline as failures open the [breaker](Self::breaker), the
     /// tier is not asked. Reads of several keys have the time of their number, by the time per key of those before, and
-    /// begin after 32 of them; their values are then copied before they are decoded. A cache of threads loads late keys one
+    /// begin after 32 of them; their values are then copied before they are decoded. A value that was loaded beside its read is
+    /// not written to a tier that processes share, since it has no [lease](crate#several-processes). A cache of threads loads late keys one
     /// after the other, a cache of tasks at the same time, as it does after a miss. In a cache of threads, a read is hedged if the tier is a
     /// Redis server, or a store with [`begin_get`](KeyValue::begin_get); the read and the load then end on threads of their
     /// own. In a cache of tasks, the deadline is exact to the millisecond.
@@ -255,13 +267,14 @@ impl Tier {
     /// Has one process at a time load a key: the others wait until the value is in the tier. Default off: each process
     /// that misses a key loads it.
     ///
-    /// The process that loads holds a lease, the key `lease:` with the [prefix](Self::prefix) and the key, and removes it
-    /// once the value is written. If it is killed, the others wait until the lease has expired, so `lease` should be a few
-    /// times what a load takes: a load that takes longer can happen twice, and a process that has waited for that long
-    /// loads. They ask for the value after 1 ms, then at intervals that grow to 16 ms, give or take a half.
+    /// The process that loads holds the lease of the key, which each load of a tier that processes share
+    /// [takes](crate#several-processes), and removes it once the value is written. If it is killed, the others wait until
+    /// the lease has expired, so `lease` should be a few times what a load takes: a process that has waited for that long
+    /// loads. The others ask for the lease and the value after 1 ms, then at intervals that grow to 16 ms, give or take a half.
     ///
-    /// A miss costs three more round trips. For a Redis server or a cluster that is [written](Self::mode) before calls
-    /// return; not together with [`hedge`](Self::hedge).
+    /// A miss costs no round trip more than without, but where there is nothing to write. All processes of a tier should have
+    /// this setting, or none. For a Redis server or a cluster that is [written](Self::mode) before calls return; not together
+    /// with [`hedge`](Self::hedge).
     #[must_use]
     pub fn shared_loads(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);

@@ -71,7 +71,8 @@ mod on {
             | Found::TierFailed
             | Found::TierTimedOut
             | Found::LoadFailed
-            | Found::NotWritten => {
+            | Found::NotWritten
+            | Found::Overtaken => {
                 debug!(target: "loadline_cache", tier, outcome, latency_us, "step");
             }
             _ => trace!(target: "loadline_cache", tier, outcome, latency_us, "step"),

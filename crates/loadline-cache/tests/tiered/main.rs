@@ -14,6 +14,7 @@ mod floors;
 mod hedged;
 mod killed;
 mod nodes;
+mod processes;
 mod redis;
 mod shared;
 mod slots;

@@ -55,6 +55,9 @@ fn a_change_by_another_process_is_seen_at_once() {
     }
     first.insert(&1, b"1".to_vec());
     wait_until("the older value stays", || seen(&second, 1) == 1);
+    wait_until("the notice is not timed", || {
+        first.stats().tier.unwrap().notices.count > 0
+    });
     // Without the notices, it stays until its time to live ends.
     assert_eq!(seen(&untracked, 1), 0);
     assert_eq!(seen(&first, 1), 1);

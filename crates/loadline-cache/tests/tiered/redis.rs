@@ -1,5 +1,6 @@
 //! A Redis server below memory, in every bad state.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -52,6 +53,17 @@ impl Redis {
             |command, word| command.arg(*word),
         );
         connection.run(command).unwrap();
+    }
+
+    /// How often each command was executed.
+    pub(super) fn command_stats(&self) -> HashMap<String, u64> {
+        let mut connection = Client::open(&self.url()).unwrap().blocking().unwrap();
+        let info: String = connection.run(cmd("INFO").arg("commandstats")).unwrap();
+        let stats = info.lines().filter_map(|line| {
+            let (name, stats) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+            Some((name.to_owned(), stats.split_once(',')?.0.parse().ok()?))
+        });
+        stats.collect()
     }
 
     pub(super) fn signal(&self, signal: &str) {

@@ -75,7 +75,7 @@ fn a_stampede_over_several_caches_loads_once() {
         assert_eq!(caller.join().unwrap(), b"page");
     }
     assert_eq!(loads.get(), 1);
-    assert_eq!(value(&redis, "lease:p:1"), None);
+    assert_eq!(value(&redis, "lease:{p:1}"), None);
     // Waiting says nothing about the tier.
     for pages in own.get().unwrap() {
         let tier = pages.stats().tier.unwrap();
@@ -143,7 +143,7 @@ fn tasks_share_loads_too() {
         for caller in callers {
             assert_eq!(*caller.await.unwrap(), b"page");
         }
-        assert_eq!((loads.get(), value(&redis, "lease:p:1")), (1, None));
+        assert_eq!((loads.get(), value(&redis, "lease:{p:1}")), (1, None));
     });
 }
 
@@ -174,7 +174,7 @@ fn a_holder_that_is_killed_delays_the_others_by_its_lease() {
         .spawn()
         .unwrap();
     wait_until("the process has no lease", || {
-        value(&redis, "lease:p:1").is_some()
+        value(&redis, "lease:{p:1}").is_some()
     });
     let count = loads.clone();
     let pages = pages(&redis.url(), LEASE, move |_| {
@@ -198,7 +198,7 @@ fn a_holder_that_is_killed_delays_the_others_by_its_lease() {
     println!("{elapsed:?} with a lease of {LEASE:?}");
     // And what a slow machine adds.
     assert!(elapsed < LEASE + Duration::from_secs(20), "{elapsed:?}");
-    assert_eq!(value(&redis, "lease:p:1"), None);
+    assert_eq!(value(&redis, "lease:{p:1}"), None);
 }
 
 /// A holder whose lease has expired leaves the lease of the next one alone.
@@ -208,19 +208,19 @@ fn only_its_own_lease_is_given_back() {
     let url = redis.url();
     let load = move |_: &u32| {
         let mut connection = Client::open(&url).unwrap().blocking().unwrap();
-        let set = cmd::<loadline_client::OwnedReply>("SET").arg("lease:p:1");
+        let set = cmd::<loadline_client::OwnedReply>("SET").arg("lease:{p:1}");
         connection.run(set.arg("of the next one")).unwrap();
         Some(b"page".to_vec())
     };
     let pages = pages(&redis.url(), LONG, load);
     assert!(pages.get(&1).unwrap().is_some());
     assert_eq!(
-        value(&redis, "lease:p:1").as_deref(),
+        value(&redis, "lease:{p:1}").as_deref(),
         Some("of the next one")
     );
     // A lease that never ends delays a caller by the time that leases have.
     let other = self::pages(&redis.url(), 50 * MS, |_| Some(b"late".to_vec()));
-    redis.run(&["SET", "lease:p:2", "for ever"]);
+    redis.run(&["SET", "lease:{p:2}", "for ever"]);
     assert_eq!(**other.get(&2).unwrap().unwrap(), *b"late");
     assert_eq!(other.stats().tier.unwrap().lease_timeouts, 1);
 }

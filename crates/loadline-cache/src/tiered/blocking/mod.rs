@@ -13,7 +13,7 @@ use super::explain::Explanation;
 use super::fetch::{Answered, Fetch, Leasing, Release};
 use super::flights::{Flight, Joined, Lead};
 use super::key::Key;
-use super::lower::{Decoded, Written, to_batch};
+use super::lower::{Decoded, Lower, Written, to_batch, to_leased};
 use super::metrics::Stats;
 use super::trace::{self, Lookup};
 use super::tracking::Notices;
@@ -22,7 +22,7 @@ use super::weigh::Weigh;
 use super::worth::Worth;
 use crate::blocking::open_place;
 use crate::place::Place;
-use crate::{Error, KeyValue, LoadError};
+use crate::{Error, KeyValue, Leased, LeasedWrite, LoadError};
 
 /// Refreshes that wait for a thread. More are not begun.
 const WAITING_REFRESHES: usize = 1_024;
@@ -149,7 +149,8 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
         (answer.map_err(Error::Load), Explanation { steps, worth })
     }
 
-    /// Puts a value into the tiers, in the place of an older one.
+    /// Puts a value into the tiers, in the place of an older one. [Other processes](crate#several-processes) see it once it
+    /// is written.
     pub fn insert(&self, key: &K, value: V) {
         self.overwrite(key, Some((Arc::new(value), None)));
     }
@@ -160,7 +161,7 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
     }
 
     /// Removes a value from the tiers. A call of [`get`](Self::get) that begins after this one has returned sees what the
-    /// source has from now on; loads under way are not kept.
+    /// source has from now on; loads under way are not kept, nor are those of [other processes](crate#several-processes).
     ///
     /// If the tier below cannot be reached, this process does not use its value, and removes it later.
     pub fn invalidate(&self, key: &K) {
@@ -287,8 +288,8 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
                 self.ask(fetch, question);
             }
             while let Some(leasing) = core.leasing(fetch) {
-                let (taken, elapsed) = timed(|| self.lease(&leasing));
-                core.leased(fetch, leasing, taken, elapsed);
+                let (leased, elapsed) = timed(|| self.lease(&leasing.keys(fetch), &leasing));
+                core.leased(fetch, leasing, leased, elapsed);
             }
             while let Some(loading) = core.load(fetch) {
                 let (result, elapsed) = timed(|| (self.load)(fetch.key(&loading)));
@@ -296,12 +297,13 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
             }
             while let Some(writes) = core.writes(fetch) {
                 let (result, elapsed) = timed(|| self.write(&writes.writes));
-                core.written(fetch, writes, result, elapsed);
+                core.written(fetch, writes, &result, elapsed);
             }
             while let Some(Release { key, token }) = core.release(fetch) {
                 if let Some(store) = self.link.as_ref().and_then(Link::store) {
+                    let (key, token) = (&key[..], &token[..]);
                     // Otherwise it expires.
-                    let _ = store.compare_and_swap(&key, Some(&token), None);
+                    let _ = store.write_leased(&[LeasedWrite::Release { key, token }]);
                 }
             }
             if let Some(pause) = core.pause(fetch) {
@@ -316,13 +318,11 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         }
     }
 
-    fn lease(&self, leasing: &Leasing<'_>) -> Result<Vec<bool>, Written> {
-        let keys: Vec<&[u8]> = leasing.keys.iter().map(|key| &key[..]).collect();
+    fn lease(&self, keys: &[&[u8]], leasing: &Leasing<'_>) -> Result<Vec<Leased>, Written> {
         let store = self.link.as_ref().and_then(Link::store);
-        let taken = store
-            .ok_or(Written::NotDone)?
-            .put_absent(&keys, &leasing.token, leasing.time);
-        taken.map_err(|error| Written::failed(&error))
+        let store = store.ok_or(Written::NotDone)?;
+        let leased = store.lease(keys, &leasing.token, leasing.time);
+        leased.map_err(|error| Written::failed(&error))
     }
 }
 
@@ -359,6 +359,10 @@ impl<K: Key, V> Shared<K, V> {
         let Some(store) = self.link.as_ref().and_then(Link::store) else {
             return Written::NotDone;
         };
+        let is_shared = |lower: &Lower<K, V>| lower.is_shared;
+        if self.core.lower.as_ref().is_some_and(is_shared) {
+            return store.write_leased(&to_leased(writes)).into();
+        }
         let written = match writes {
             [(key, Write::Delete)] => store.delete(key).map(|_| ()),
             [(key, Write::Put { frame, ttl, .. })] => match ttl {

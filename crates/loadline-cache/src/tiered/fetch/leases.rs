@@ -1,23 +1,32 @@
-//! Loads that processes share: of those that miss a key at the same time, the one that holds the lease loads it.
+//! Leases of keys that processes share.
 //!
-//! The lease is a key of the tier with a token and an expiry. Its holder removes it once the value is written, if the token
-//! is still its own. The others ask for the value again and again, and for the lease, which is free once the holder has
-//! ended or its time is over.
+//! A call that loads a value first takes the lease of its key, a key of the tier with a token and an expiry. Whatever changes
+//! the key in the tier ends the lease, and the value is written only if the lease still has the token. Where another
+//! process has it, this one uses the same token: if nothing has changed the key since the lease was taken, nothing has
+//! since this load began.
+//!
+//! Where processes share loads, only the one that holds the lease loads. The others ask for it, and for the value, again and
+//! again, until the holder has ended or their time is over.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::super::backlog::Token;
 use super::super::breaker::WriteKind;
 use super::super::core::Core;
 use super::super::entry::mix;
 use super::super::explain::Found as Seen;
 use super::super::key::Key;
-use super::super::lower::{Lower, Written};
+use super::super::lower::{Found, Lower, Written};
 use super::super::metrics::Held;
 use super::{Fetch, Slot};
+use crate::Leased;
 
 /// The pauses between two questions of a process that waits. They double.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const MOST_DOUBLINGS: u32 = 4;
+/// The longest token that is believed to be one.
+const TOKEN_BYTES: usize = 64;
 
 /// What a key has to do with leases.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,28 +34,46 @@ pub(super) enum Lease {
     /// It was not asked for.
     #[default]
     None,
-    /// This call loads, and removes this token afterwards.
-    Held(Vec<u8>),
+    /// This call has taken it.
+    Held(Token),
+    /// Another one has taken it, and this call loads all the same.
+    Borrowed(Token),
     /// Another process loads; look again then.
     Taken(Instant),
     /// Loaded without one.
     Without,
 }
 
+impl Lease {
+    /// What the lease must have when the value is written.
+    pub(super) fn token(&self) -> Option<Token> {
+        match self {
+            Self::Held(token) | Self::Borrowed(token) => Some(Arc::clone(token)),
+            Self::None | Self::Taken(_) | Self::Without => None,
+        }
+    }
+}
+
 /// Leases to ask for.
 pub(crate) struct Leasing<'c> {
     slots: Vec<usize>,
-    /// The keys of the leases.
-    pub(crate) keys: Vec<Vec<u8>>,
-    pub(crate) token: Vec<u8>,
+    pub(crate) token: Token,
     pub(crate) time: Duration,
     _in_flight: Held<'c>,
+}
+
+impl Leasing<'_> {
+    /// The keys, in the order of the answer.
+    pub(crate) fn keys<'f, K: Key, V>(&self, fetch: &'f Fetch<K, V>) -> Vec<&'f [u8]> {
+        let slots = self.slots.iter();
+        slots.map(|slot| &fetch.slots[*slot].bytes[..]).collect()
+    }
 }
 
 /// A lease to remove, if it still has this token.
 pub(crate) struct Release {
     pub(crate) key: Vec<u8>,
-    pub(crate) token: Vec<u8>,
+    pub(crate) token: Token,
 }
 
 impl<K: Key, V> Slot<K, V> {
@@ -54,32 +81,21 @@ impl<K: Key, V> Slot<K, V> {
         self.is_open() && self.stamp == 0 && self.was_read && self.lease == Lease::None
     }
 
-    /// Whether the tier is asked again, since another process may have written the value before this one had the lease.
-    pub(super) fn reads_again(&self) -> bool {
-        matches!(self.lease, Lease::Held(_)) && self.asks()
-    }
-
     /// Whether the tier was asked for this key before in the same call, which says nothing about its hit ratio.
     pub(super) fn is_repeated(&self) -> bool {
-        self.leased_since.is_some() || matches!(self.lease, Lease::Held(_))
-    }
-
-    fn lease_key(&self) -> Vec<u8> {
-        // Not below the prefix, where it would be taken for a value.
-        [b"lease:", &self.bytes[..]].concat()
+        self.leased_since.is_some() || self.lease != Lease::None
     }
 
     /// Whether the value may be loaded now.
     pub(super) fn may_load(&self) -> bool {
-        !matches!(self.lease, Lease::Taken(_)) && !self.reads_again()
+        !matches!(self.lease, Lease::Taken(_))
     }
 }
 
 impl<K: Key, V> Core<K, V> {
     /// The leases that are to be asked for before values are loaded.
     pub(crate) fn leasing(&self, fetch: &mut Fetch<K, V>) -> Option<Leasing<'_>> {
-        let lower = self.lower.as_ref()?;
-        let time = lower.lease?;
+        let lower = self.lower.as_ref().filter(|lower| lower.takes_leases())?;
         let wanted = fetch.slots.iter().enumerate();
         let wanted = wanted.filter(|(_, slot)| slot.wants_lease());
         let slots: Vec<usize> = wanted.map(|(index, _)| index).collect();
@@ -92,48 +108,76 @@ impl<K: Key, V> Core<K, V> {
             }
             return None;
         }
-        let keys = slots.iter().map(|slot| fetch.slots[*slot].lease_key());
+        let token = format!("{:x}-{:x}", lower.nonce, self.stamp());
         Some(Leasing {
-            keys: keys.collect(),
             slots,
-            token: format!("{:x}-{:x}", lower.nonce, self.stamp()).into_bytes(),
-            time,
+            token: token.into_bytes().into(),
+            time: lower.lease_time(),
             _in_flight: lower.metrics.in_flight.hold(),
         })
     }
 
-    /// Takes the answer: for each lease whether this call has it, or why it is not known.
+    /// Takes the answer: what became of each lease, or why it is not known.
     pub(crate) fn leased(
         &self,
         fetch: &mut Fetch<K, V>,
         leasing: Leasing<'_>,
-        taken: Result<Vec<bool>, Written>,
+        leased: Result<Vec<Leased>, Written>,
         elapsed: Duration,
     ) {
         let lower = self.lower.as_ref().expect("a tier was asked");
-        let result = taken.as_ref().err().copied().unwrap_or(Written::Done);
-        lower.report_write(WriteKind::Puts, result, elapsed, self.clock.now());
-        let taken = taken.map(|taken| taken.into_iter().chain(std::iter::repeat(false)));
-        let Ok(taken) = taken else {
+        let result = match &leased {
+            Ok(_) => Written::Done(Vec::new()),
+            Err(result) => result.clone(),
+        };
+        lower.report_write(WriteKind::Puts, &result, elapsed, self.clock.now());
+        let Ok(leased) = leased else {
             lower.metrics.put_errors.add(1);
             for slot in leasing.slots {
                 fetch.slots[slot].lease = Lease::Without;
-                fetch.slots[slot].step(lower.failure(elapsed), Some(elapsed));
+                // A tier that refuses writes has not failed, and the value is not written.
+                if result != Written::Refused {
+                    fetch.slots[slot].step(lower.failure(elapsed), Some(elapsed));
+                }
             }
             return;
         };
-        for (slot, is_own) in leasing.slots.into_iter().zip(taken) {
+        let leased = leased
+            .into_iter()
+            .chain(std::iter::repeat(Leased::default()));
+        for (slot, Leased { token, value }) in leasing.slots.into_iter().zip(leased) {
             let slot = &mut fetch.slots[slot];
-            if is_own {
-                slot.lease = Lease::Held(leasing.token.clone());
-                slot.was_asked = false;
-            } else {
-                self.wait_for_lease(lower, slot, leasing.time);
+            slot.lease = match token {
+                Some(token) if token[..] == leasing.token[..] => Lease::Held(token.into()),
+                Some(token) if token.len() <= TOKEN_BYTES => Lease::Borrowed(token.into()),
+                _ => Lease::Without,
+            };
+            if let Some(value) = value {
+                self.look_again(lower, slot, &value, elapsed);
+            }
+            if let (Lease::Borrowed(_), Some(time)) = (&slot.lease, lower.lease)
+                && slot.answer.is_none()
+            {
+                self.wait_for_lease(lower, slot, time);
             }
         }
     }
 
-    /// Waits for the process that loads the value; no longer than its lease can last.
+    /// Takes a value that another process may have written before this one had the lease.
+    fn look_again(
+        &self,
+        lower: &Lower<K, V>,
+        slot: &mut Slot<K, V>,
+        value: &[u8],
+        elapsed: Duration,
+    ) {
+        let decoded = lower.decode(&slot.bytes, Some(value), self.unix_us());
+        if matches!(decoded.found, Found::Value(..)) {
+            self.take_found(lower, slot, decoded, Some(elapsed), None);
+        }
+    }
+
+    /// Waits for the process that loads the value, for the time that leases have.
     fn wait_for_lease(&self, lower: &Lower<K, V>, slot: &mut Slot<K, V>, time: Duration) {
         if slot.is_refresh {
             // The other process has the value loaded; what memory has is used until then.
@@ -150,7 +194,6 @@ impl<K: Key, V> Core<K, V> {
         let since = *slot.leased_since.get_or_insert(now);
         if now.duration_since(since) >= time {
             lower.metrics.lease_timeouts.add(1);
-            slot.lease = Lease::Without;
             return;
         }
         let pause = FIRST_PAUSE * (1 << slot.polls.min(MOST_DOUBLINGS));
@@ -166,23 +209,23 @@ impl<K: Key, V> Core<K, V> {
         let now = Instant::now();
         let pauses = fetch.slots.iter().filter_map(|slot| match &slot.lease {
             Lease::Taken(until) if slot.is_open() => Some(until.saturating_duration_since(now)),
-            _ => slot.reads_again().then_some(Duration::ZERO),
+            _ => None,
         });
         pauses.min()
     }
 
-    /// Lets the tier be asked again, after the pause.
+    /// Lets the lease be asked for again, after the pause.
     pub(crate) fn poll(&self, fetch: &mut Fetch<K, V>) {
         let now = Instant::now();
         for slot in &mut fetch.slots {
             if matches!(slot.lease, Lease::Taken(until) if until <= now) {
                 slot.lease = Lease::None;
-                (slot.was_asked, slot.was_read) = (false, false);
             }
         }
     }
 
-    /// The next lease that is not needed any more. With a tier that has just been slow, it is left to its expiry.
+    /// The next lease that is not needed any more, where others wait for its end. With a tier that has just been slow, it is
+    /// left to its expiry.
     pub(crate) fn release(&self, fetch: &mut Fetch<K, V>) -> Option<Release> {
         let lower = self.lower.as_ref()?;
         lower.lease?;
@@ -195,7 +238,7 @@ impl<K: Key, V> Core<K, V> {
                 && !slot.was_slow
                 && !lower.breaker().is_open()
             {
-                let key = slot.lease_key();
+                let key = slot.bytes.clone();
                 return Some(Release { key, token });
             }
         }

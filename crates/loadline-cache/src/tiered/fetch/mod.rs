@@ -49,7 +49,7 @@ struct Slot<K: Key, V> {
     is_bypassed: bool,
     /// Whether the tier below has just kept this call waiting in vain.
     was_slow: bool,
-    /// Whether the tier below has answered.
+    /// Whether the tier below has answered, or failed at once, as where the key holds a list.
     was_read: bool,
     lease: Lease,
     /// Since when another process has had the lease, and how often the tier was asked since.
@@ -283,6 +283,7 @@ impl<K: Key, V> Core<K, V> {
         slot.step(seen, Some(elapsed));
         if let Some(lower) = &self.lower {
             lower.ledger.loaded(elapsed);
+            lower.saw_load(elapsed);
         }
         if slot.lead.as_ref().is_some_and(Lead::begin_writing) {
             self.keep(slot, value.clone(), elapsed);
@@ -304,8 +305,14 @@ impl<K: Key, V> Core<K, V> {
                 (Some(select), Some(value)) => select(&slot.key, value, cost),
                 _ => true,
             };
-            if is_selected && !slot.is_bypassed && !is_left_out {
-                slot.write = self.put(&slot.bytes, &entry, ttl, false);
+            // Without the lease, it could be from before an invalidation by another process.
+            let token = slot.lease.token();
+            let is_known = token.is_some() || !lower.is_shared;
+            if slot.lease == Lease::Without {
+                slot.step(Seen::NotWritten, None);
+            }
+            if is_selected && !slot.is_bypassed && !is_left_out && is_known {
+                slot.write = self.put(&slot.bytes, &entry, ttl, false, token);
                 self.defer(lower, slot);
             }
         }

@@ -132,6 +132,7 @@ impl<K: Key, V> Core<K, V> {
                     continue;
                 }
                 lower.ledger.failed(&slot.bytes, elapsed);
+                slot.was_read = !was_slow;
                 slot.step(lower.failure(elapsed), Some(elapsed));
             }
             // The other batches of this call would wait just as long.
@@ -160,7 +161,7 @@ impl<K: Key, V> Core<K, V> {
     }
 
     /// Takes what the tier has at a key. `elapsed` is the time of the request, of which `share` is that of this key.
-    fn take_found(
+    pub(super) fn take_found(
         &self,
         lower: &Lower<K, V>,
         slot: &mut Slot<K, V>,
@@ -170,6 +171,10 @@ impl<K: Key, V> Core<K, V> {
     ) {
         let newest = slot.older.as_ref().map(|older| older.stamp);
         let Decoded { found, took } = decoded;
+        // Looking again after the lease was asked for is no step of its own, unless it finds the value.
+        if slot.is_repeated() && !matches!(found, Found::Value(..)) {
+            return;
+        }
         if let Some(share) = share {
             match found {
                 Found::Value(..) => lower.ledger.hit(&slot.bytes, share + took),
@@ -190,6 +195,7 @@ impl<K: Key, V> Core<K, V> {
                 slot.finish(Ok(value));
                 return;
             }
+            Found::Value(..) if slot.is_repeated() => return,
             Found::Value(..) => slot.step(Seen::NotNewer, elapsed),
             Found::Expired(value, times) => {
                 slot.step(Seen::Expired, elapsed);
@@ -199,8 +205,6 @@ impl<K: Key, V> Core<K, V> {
                     slot.older = Some(self.entry_of(&slot.key, value.map(Arc::new), times));
                 }
             }
-            // Waiting for another process is one step.
-            Found::Nothing(_) if slot.is_repeated() => return,
             Found::Nothing(why) => slot.step(
                 match why {
                     Why::Missing => Seen::NotInTier,

@@ -8,10 +8,11 @@ use super::super::breaker::WriteKind;
 use super::super::core::{Core, NewValue};
 use super::super::explain::Found as Seen;
 use super::super::flights::{Flight, Lead};
+use super::super::frame::stamp_of;
 use super::super::key::Key;
 use super::super::lower::{Lower, WriteMode, Written};
 use super::super::metrics::Held;
-use super::{Fetch, Slot};
+use super::{Fetch, Lease, Slot};
 
 /// Writes to the tier below.
 pub(crate) struct Writes<'c> {
@@ -39,16 +40,45 @@ impl<K: Key, V> Drain<'_, K, V> {
 
     /// Ends the writes, and returns whether there can be more.
     pub(crate) fn written(mut self, result: Written, elapsed: Duration) -> bool {
-        let succeeded = result == Written::Done;
+        let succeeded = matches!(result, Written::Done(_));
         let metrics = &self.lower.metrics;
         metrics.puts.record(elapsed);
-        (self.lower).report_write(self.kind, result, elapsed, self.core.clock.now());
-        if succeeded {
-            self.succeeded = true;
-        } else {
-            metrics.put_errors.add(1);
+        let now = self.core.clock.now();
+        (self.lower).report_write(self.kind, &result, elapsed, now);
+        match result {
+            Written::Done(overtaken) => {
+                self.succeeded = true;
+                overtaken
+                    .into_iter()
+                    .for_each(|place| self.overtaken(place));
+            }
+            _ => {
+                metrics.put_errors.add(1);
+                self.lower.end_wait(None);
+            }
         }
         succeeded
+    }
+}
+
+impl<K: Key, V> Drain<'_, K, V> {
+    /// Drops a value from memory that the tier has refused.
+    fn overtaken(&self, place: usize) {
+        let (bytes, write) = &self.writes[place];
+        self.lower.overtaken(bytes);
+        if let Write::Put { frame, .. } = write
+            && let (Some(key), Some(stamp)) = (self.lower.key_of(bytes), stamp_of(frame))
+        {
+            self.core.memory.remove_stamp(&key, stamp);
+        }
+    }
+}
+
+impl<K: Key, V> Lower<K, V> {
+    /// Notes that the tier has refused a value.
+    fn overtaken(&self, bytes: &[u8]) {
+        self.metrics.overtaken.add(1);
+        self.end_wait(Some(bytes));
     }
 }
 
@@ -71,7 +101,7 @@ impl<K: Key, V> Core<K, V> {
         match value {
             Some((value, ttl)) => {
                 let (entry, ttl) = self.entry(key, Some(value), ttl, self.stamp());
-                slot.write = self.put(&slot.bytes, &entry, ttl, true);
+                slot.write = self.put(&slot.bytes, &entry, ttl, true, None);
                 self.place(&lead, entry);
             }
             None => {
@@ -132,6 +162,7 @@ impl<K: Key, V> Core<K, V> {
             return None;
         }
         lower.metrics.written_bytes.add(bytes);
+        lower.await_notice(&writes);
         Some(Writes {
             slots,
             writes,
@@ -167,7 +198,7 @@ impl<K: Key, V> Core<K, V> {
         &self,
         fetch: &mut Fetch<K, V>,
         writes: Writes<'_>,
-        result: Written,
+        result: &Written,
         elapsed: Duration,
     ) {
         let Writes {
@@ -175,29 +206,41 @@ impl<K: Key, V> Core<K, V> {
             writes,
             _in_flight,
         } = writes;
-        let succeeded = result == Written::Done;
+        let succeeded = matches!(result, Written::Done(_));
         let lower = self.lower.as_ref().expect("a tier was written to");
         lower.metrics.puts.record(elapsed);
-        lower.report_write(kind_of(&writes), result, elapsed, self.clock.now());
+        let (kind, now) = (kind_of(&writes), self.clock.now());
+        lower.report_write(kind, result, elapsed, now);
         match succeeded {
             true => lower.ledger.written(writes.len(), elapsed),
-            false => lower.metrics.put_errors.add(1),
-        }
-        for (index, (key, write)) in slots.into_iter().zip(&writes) {
-            match result {
-                Written::Done => lower.backlog().forget(key),
-                // Its reason to be is in the backlog, if it has one.
-                Written::Refused | Written::NotDone => {}
-                // It can happen after a later invalidation, so it is to be removed.
-                Written::Unknown if matches!(write, Write::Put { .. }) => {
-                    lower.backlog().push(key, Write::Delete, self.stamp());
-                }
-                Written::Unknown => {}
+            false => {
+                lower.metrics.put_errors.add(1);
+                lower.end_wait(None);
             }
+        }
+        for (place, (index, (key, write))) in slots.into_iter().zip(&writes).enumerate() {
             let slot = &mut fetch.slots[index];
-            let seen = match succeeded {
-                true => Seen::Written,
-                false => Seen::NotWritten,
+            if succeeded {
+                // The write has ended it, or what overtook the write.
+                slot.lease = Lease::Without;
+            }
+            let seen = match result {
+                Written::Done(overtaken) if overtaken.contains(&place) => {
+                    lower.overtaken(key);
+                    self.memory.remove_stamp(&slot.key, slot.stamp);
+                    Seen::Overtaken
+                }
+                Written::Done(_) => {
+                    lower.backlog().forget(key);
+                    Seen::Written
+                }
+                // It can happen after a later invalidation, so it is to be removed, unless its lease ends by then.
+                Written::Unknown if matches!(write, Write::Put { token: None, .. }) => {
+                    lower.backlog().push(key, Write::Delete, self.stamp());
+                    Seen::NotWritten
+                }
+                // Its reason to be is in the backlog, if it has one.
+                Written::Refused | Written::NotDone | Written::Unknown => Seen::NotWritten,
             };
             slot.step(seen, Some(elapsed));
             slot.lead = None;
@@ -233,6 +276,7 @@ impl<K: Key, V> Core<K, V> {
             _ => Arc::clone(draining.insert(Flight::of_drain())),
         };
         drop(draining);
+        lower.await_notice(&writes);
         let drain = Drain {
             core: self,
             lower,

@@ -17,14 +17,14 @@ use super::explain::Explanation;
 use super::fetch::{Fetch, Leasing, Question, Release};
 use super::flights::{Flight, Joined, Lead};
 use super::key::Key;
-use super::lower::{Written, to_batch};
+use super::lower::{Lower, Written, to_batch, to_leased};
 use super::metrics::Stats;
 use super::trace::{self, Lookup};
 use super::tracking::Notices;
 use super::warm_up::WarmUp;
 use super::weigh::Weigh;
 use super::worth::Worth;
-use crate::{Error, LoadError};
+use crate::{Error, Leased, LeasedWrite, LoadError};
 
 pub(crate) use self::link::AsyncLink;
 
@@ -302,13 +302,14 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
                 self.ask(fetch, question).await;
             }
             while let Some(leasing) = core.leasing(fetch) {
-                let (taken, elapsed) = timed(self.lease(&leasing)).await;
-                core.leased(fetch, leasing, taken, elapsed);
+                let keys = leasing.keys(fetch);
+                let (leased, elapsed) = timed(self.lease(&keys, &leasing)).await;
+                core.leased(fetch, leasing, leased, elapsed);
             }
             self.load_all(fetch).await;
             while let Some(writes) = core.writes(fetch) {
                 let (result, elapsed) = timed(self.write(&writes.writes)).await;
-                core.written(fetch, writes, result, elapsed);
+                core.written(fetch, writes, &result, elapsed);
             }
             while let Some(release) = core.release(fetch) {
                 self.release(&release).await;
@@ -383,16 +384,15 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         }
     }
 
-    async fn lease(&self, leasing: &Leasing<'_>) -> Result<Vec<bool>, Written> {
-        let keys: Vec<&[u8]> = leasing.keys.iter().map(|key| &key[..]).collect();
+    async fn lease(&self, keys: &[&[u8]], leasing: &Leasing<'_>) -> Result<Vec<Leased>, Written> {
         let link = self.link.as_ref().ok_or(Written::NotDone)?;
-        let taken = async {
+        let leased = async {
             let store = link.store().await.ok_or(Written::NotDone)?;
-            let taken = store.put_absent(&keys, &leasing.token, leasing.time);
-            taken.await.map_err(|error| Written::failed(&error))
+            let leased = store.lease(keys, &leasing.token, leasing.time);
+            leased.await.map_err(|error| Written::failed(&error))
         };
-        let taken = tokio::time::timeout(link.timeout, taken).await;
-        taken.unwrap_or(Err(Written::Unknown))
+        let leased = tokio::time::timeout(link.timeout, leased).await;
+        leased.unwrap_or(Err(Written::Unknown))
     }
 
     /// Removes a lease. One that remains expires.
@@ -402,8 +402,9 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         };
         let removed = async {
             if let Some(store) = link.store().await {
-                let token = Some(&release.token[..]);
-                let _ = store.compare_and_swap(&release.key, token, None).await;
+                let (key, token) = (&release.key[..], &release.token[..]);
+                let release = [LeasedWrite::Release { key, token }];
+                let _ = store.write_leased(&release).await;
             }
         };
         let _ = tokio::time::timeout(link.timeout, removed).await;
@@ -440,6 +441,10 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
             let Some(store) = link.store().await else {
                 return Written::NotDone;
             };
+            let is_shared = |lower: &Lower<K, V>| lower.is_shared;
+            if self.core.lower.as_ref().is_some_and(is_shared) {
+                return store.write_leased(&to_leased(writes)).await.into();
+            }
             let written = match writes {
                 [(key, Write::Delete)] => store.delete(key).await.map(|_| ()),
                 [(key, Write::Put { frame, ttl, .. })] => match ttl {
