@@ -393,7 +393,7 @@ impl<'c> Schedule<'c> {
         let version = self.world.source[key];
         let is_alone = self.cores.len() == 1;
         // What is inserted behind replaces whatever the tier has by then.
-        let is_ordered = core_mode(&self.cores[0]) == WriteMode::Through && changes.is_empty();
+        let is_ordered = self.cores.iter().all(writes_through) && changes.is_empty();
         Some(self.write(
             process,
             Change {
@@ -553,18 +553,14 @@ impl<'c> Schedule<'c> {
     }
 }
 
-fn core_mode(core: &Model) -> WriteMode {
-    core.lower.as_ref().unwrap().mode
+fn writes_through(core: &Model) -> bool {
+    core.lower.as_ref().unwrap().mode == WriteMode::Through
 }
 
 /// Runs a schedule, and returns whether it lost invalidations.
 fn run(seed: u64) -> bool {
     let mut random = Random(mix(seed));
     let clock = ManualClock::new();
-    let mode = match random.one_in(2) {
-        true => WriteMode::Behind,
-        false => WriteMode::Through,
-    };
     let keys = match random.one_in(4) {
         true => 1,
         false => 100,
@@ -574,6 +570,10 @@ fn run(seed: u64) -> bool {
     let is_shared = processes == 2 || random.one_in(2);
     let cores = (0..processes).map(|process| {
         let shared_as = is_shared.then_some(process);
+        let mode = match random.one_in(2) {
+            true => WriteMode::Behind,
+            false => WriteMode::Through,
+        };
         core(&clock, mode, keys, &mut random, shared_as)
     });
     let cores: Vec<Model> = cores.collect();
