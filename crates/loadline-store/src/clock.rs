@@ -9,7 +9,16 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 )]
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, millis)
+    let now = since.map_or(0, millis);
+    #[cfg(test)]
+    let now = now + AHEAD_MS.get();
+    now
+}
+
+#[cfg(test)]
+std::thread_local! {
+    /// How far a test has set the clock of its thread forward.
+    pub(crate) static AHEAD_MS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// The time of the monotonic clock, for durations.

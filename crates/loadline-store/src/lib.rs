@@ -1,6 +1,7 @@
 //! A store of bytes by key, usable as a library, and the keyspace that it is made of.
 //!
-//! [`Store`] is the library: one handle for many threads, with its own clock.
+//! [`Store`] is the library: one handle for many threads, with its own clock. A key that has expired stays away, also where
+//! the clock of the machine is set back.
 //!
 //! [`Keyspace`] is the part in memory. Keys and values are bytes; a value is a string, a set, a hash or a
 //! list. It reads no clock: `now` is an argument of every call, in milliseconds since the Unix epoch. An

@@ -308,3 +308,24 @@ fn a_transaction_is_one_record() {
     }
     assert!(seen[0] > 20 && seen[1] > 0, "{seen:?}");
 }
+
+/// The clock of the machine is set back after commands of each kind have missed a key.
+#[test]
+fn expired_keys_do_not_return_when_the_clock_goes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let now = wall_ms();
+    let mut rig = open(dir.path(), now);
+    for key in ["get", "exists", "scanned", "again"] {
+        rig.ask(&["SET", key, "1", "PX", "60000"]);
+    }
+    assert!(rig.shared.commit());
+    rig.shared.now = now + 3_600_000;
+    rig.ask(&["GET", "get"]);
+    rig.ask(&["EXISTS", "exists"]);
+    rig.ask(&["SET", "again", "2", "NX"]);
+    rig.ask(&["KEYS", "*"]);
+    assert!(rig.shared.commit());
+    let after = after_a_kill(dir.path(), now);
+    let again = (0, b"again".to_vec());
+    assert_eq!(after.keys().collect::<Vec<_>>(), [&again]);
+}

@@ -119,6 +119,9 @@ impl<'k> Locked<'k> {
 
     #[cold]
     fn free(&mut self, at: u32) {
+        if let Some(on_expiry) = &self.keyspace.on_expiry {
+            on_expiry.expired(&mut std::iter::once(self.shard.slot(at).key()));
+        }
         self.remove(at);
         self.shard.counts.expired += 1;
     }
@@ -227,6 +230,10 @@ impl<'k> Locked<'k> {
     /// Frees every entry whose time has come and returns how many.
     pub(super) fn expire(&mut self, now: u64) -> usize {
         let keyspace = self.keyspace;
+        if let Some(on_expiry) = &keyspace.on_expiry {
+            let gone = self.shard.iter().filter(|slot| slot.is_gone(now));
+            on_expiry.expired(&mut gone.map(|slot| slot.key()));
+        }
         self.changing().expire(now, &keyspace.hasher)
     }
 

@@ -7,8 +7,9 @@ mod logged;
 mod snapshot;
 mod sweep;
 
+use std::fmt::Debug;
 use std::hash::BuildHasher;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use hashbrown::DefaultHashBuilder;
 
@@ -56,6 +57,12 @@ pub struct Keyspace {
     snapshots: Snapshots,
     /// The segment of the log in which new entries lie, or one before it; 0 without a log, or where each write names it.
     segment: u32,
+    on_expiry: Option<Arc<dyn OnExpiry>>,
+}
+
+/// A function that is called with the keys of entries whose time has come, before these are freed. Their shard is locked.
+pub(crate) trait OnExpiry: Debug + Send + Sync {
+    fn expired<'k>(&self, keys: &mut dyn Iterator<Item = &'k [u8]>);
 }
 
 /// What happened in a keyspace since it was created, and what it holds.
@@ -91,6 +98,7 @@ impl Default for Keyspace {
             keys: AtomicUsize::new(0),
             snapshots: Snapshots::default(),
             segment: 0,
+            on_expiry: None,
         }
     }
 }
@@ -119,6 +127,11 @@ impl Keyspace {
     /// Sets the segment of the log in which new entries lie from now on.
     pub(crate) fn log_to(&mut self, segment: u32) {
         self.segment = segment;
+    }
+
+    /// Sets the function that is called with the keys of entries whose time has come.
+    pub(crate) fn on_expiry(&mut self, on_expiry: Arc<dyn OnExpiry>) {
+        self.on_expiry = Some(on_expiry);
     }
 
     /// Shows what is at `key` and when it goes. That is no use of the entry.
@@ -453,11 +466,23 @@ impl Keyspace {
     ) -> u64 {
         let mut seen = 0;
         let first = usize::try_from(cursor).unwrap_or(usize::MAX);
-        for (index, shard) in self.each_shard().enumerate().skip(first) {
-            for slot in shard.iter().filter(|slot| !slot.is_gone(now)) {
-                visit(slot);
-                seen += 1;
+        let shards = self.shards.get().map_or(&[][..], |shards| shards);
+        for index in first..shards.len() {
+            let mut shard = Locked::new(self, shards, index, 0);
+            let mut has_gone = false;
+            for slot in shard.iter() {
+                if slot.is_gone(now) {
+                    has_gone = true;
+                } else {
+                    visit(slot);
+                    seen += 1;
+                }
             }
+            if has_gone {
+                // What a reader has missed must not return.
+                shard.expire(now);
+            }
+            drop(shard);
             if seen >= count && index + 1 < self.count {
                 return index as u64 + 1;
             }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::collections;
+use super::expiry::Expired;
 use super::inner::{Disk, Inner, SyncMode};
 use super::options::{Durability, Options};
 use super::recover;
@@ -31,6 +32,8 @@ pub struct ChangeLog {
     /// The changes since the last commit, and how many they are.
     draft: Draft,
     pending: u64,
+    /// Expiries since the last change. They are written before the next one, which can be of the same key.
+    expired: Arc<Expired>,
     /// Changes that were committed since the log was opened.
     committed: u64,
     /// Memory for the elements of a change.
@@ -137,12 +140,14 @@ impl ChangeLog {
         let (disk, databases, opened) = recover(storage, &options)?;
         let durability = options.durability;
         let inner = Inner::new(options, Some(disk), vec![]);
+        let mut databases = databases;
         let mut log = Self {
             upkeep: None,
             inner: Arc::new(inner),
             durability,
             draft: Draft::default(),
             pending: 0,
+            expired: Expired::collect(&mut databases),
             committed: 0,
             elements: vec![],
             segment: 0,
@@ -150,7 +155,6 @@ impl ChangeLog {
             is_mapped: false,
         };
         log.draft.begin();
-        let mut databases = databases;
         log.lie_in(log.disk().log.newest(), &mut databases);
         Ok((log, databases))
     }
@@ -176,7 +180,16 @@ impl ChangeLog {
     fn note(&mut self, database: usize, kind: Kind<'_>) {
         self.pending += 1;
         let database = database as u8;
-        Op { database, kind }.encode(self.draft.more());
+        Op { database, kind }.encode(self.more());
+    }
+
+    /// The record of the changes since the last commit, with all expiries so far.
+    #[inline]
+    fn more(&mut self) -> &mut Vec<u8> {
+        if self.expired.bytes() > 0 {
+            self.expired.move_to(self.draft.more());
+        }
+        self.draft.more()
     }
 
     /// Notes that `key` holds this string.
@@ -199,7 +212,7 @@ impl ChangeLog {
     /// Notes that `key` holds this value.
     pub fn put(&mut self, database: usize, key: &[u8], value: View<'_>, expires_at: Option<u64>) {
         self.pending += 1;
-        collections::encode(database as u8, key, value, expires_at, self.draft.more());
+        collections::encode(database as u8, key, value, expires_at, self.more());
     }
 
     /// Notes that there is no `key` any more.
@@ -219,8 +232,9 @@ impl ChangeLog {
 
     /// Notes that two databases have exchanged their numbers.
     pub fn exchange(&mut self, database: usize, other: usize) {
-        let other = other as u8;
-        self.note(database, Kind::Exchange { other });
+        let number = other as u8;
+        self.note(database, Kind::Exchange { other: number });
+        self.expired.exchange(database, other);
         self.disk().reclaim.restart();
     }
 
@@ -249,14 +263,14 @@ impl ChangeLog {
         self.elements = bytes;
     }
 
-    /// Bytes of the changes since the last commit.
+    /// Bytes of the changes since the last commit, expiries included.
     #[inline]
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
-        self.draft.pending_bytes()
+        self.draft.pending_bytes() + self.expired.bytes()
     }
 
-    /// Changes since the last commit.
+    /// Changes since the last commit. Expiries do not count.
     #[must_use]
     pub fn pending(&self) -> u64 {
         self.pending
@@ -289,6 +303,7 @@ impl ChangeLog {
     /// # Errors
     /// As of [`commit`](Self::commit).
     pub fn append(&mut self, databases: &mut [Keyspace]) -> Result<(), Error> {
+        self.more();
         let disk = self.inner.disk.as_ref();
         let Some(disk) = disk.filter(|_| self.draft.pending_bytes() > 0) else {
             return self.disk().log.check();
@@ -380,7 +395,7 @@ impl ChangeLog {
         self.check()?;
         let disk = self.disk();
         let before = disk.reclaim.reclaimed();
-        if before < end && self.draft.pending_bytes() > 0 {
+        if before < end && self.pending_bytes() > 0 {
             return Ok(RewriteStep::Writing);
         }
         let reclaimed = disk.reclaim.step_before(end, databases, disk)?;

@@ -1,6 +1,7 @@
 //! What the threads of a store share.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use super::limits;
 use super::options::{Durability, Options};
@@ -26,7 +27,7 @@ pub(crate) struct Inner {
 /// The part of a store that is on disk.
 #[derive(Debug)]
 pub(crate) struct Disk {
-    pub(crate) log: Log,
+    pub(crate) log: Arc<Log>,
     pub(crate) reclaim: Reclaim,
 }
 

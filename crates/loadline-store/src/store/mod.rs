@@ -3,6 +3,7 @@
 mod batch;
 mod change_log;
 mod collections;
+mod expiry;
 mod inner;
 mod limits;
 mod operators;
@@ -32,7 +33,7 @@ use writer::{show, show_locked};
 
 use crate::clock::now_ms;
 use crate::error::Error;
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Keyspace, Remaining};
 use crate::log::Log;
 use crate::log::hint::Hints;
 use crate::log::recovery::{self, Torn};
@@ -61,18 +62,22 @@ fn recover(
     let examined = recovery::examine(&*storage, hints)?;
     let recovered = recovery::recover(&*storage, examined, false)?;
     let mut databases = Inner::empty_databases(options);
-    let remaining = replay::replay(&*storage, &recovered, options, &mut databases)?;
-    let opened = Opened {
+    replay::replay(&*storage, &recovered, options, &mut databases)?;
+    let mut opened = Opened {
         torn: recovered.torn.clone(),
-        has_expiries: remaining.expiring > 0,
+        has_expiries: false,
         hints: recovered.hints.iter().flatten().count() as u64,
         ignored_hints: recovered.ignored_hints,
     };
-    let live = remaining.logged_bytes;
-    let room = reclaim::segment_bytes(live, options.slack_bytes, options.segment_bytes);
-    let log = Log::new(storage, recovered, room);
+    // Expiries need a small segment, if any.
+    let log = Arc::new(Log::new(storage, recovered, 0));
+    expiry::log_expiries(&log, &mut databases);
+    let now = now_ms();
+    let remaining = databases.iter().map(|database| database.expire_all(now));
+    let remaining = remaining.fold(Remaining::default(), Remaining::plus);
+    opened.has_expiries = remaining.expiring > 0;
     let reclaim = Reclaim::new(options, log.oldest());
-    reclaim.assess_with(live, &log, &databases, Load::Busy);
+    reclaim.assess_with(remaining.logged_bytes, &log, &databases, Load::Busy);
     Ok((Disk { log, reclaim }, databases, opened))
 }
 

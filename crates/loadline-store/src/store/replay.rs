@@ -6,9 +6,8 @@ use std::thread;
 use super::collections;
 use super::options::Options;
 use super::writer::new_string;
-use crate::clock::now_ms;
 use crate::error::Error;
-use crate::keyspace::{Keyspace, LockedKey, NewString, Purpose, Remaining};
+use crate::keyspace::{Keyspace, LockedKey, NewString, Purpose};
 use crate::log::Appended;
 use crate::log::hint::{Hint, Sealed};
 use crate::log::op::{Kind, Op, Ops};
@@ -22,9 +21,7 @@ use crate::value::Entry;
 
 /// Performs the operations of all segments. Several threads do it, each for some of the shards, so that the order
 /// of what happens to a key stays. Entries whose time has come are removed at the end only: an operation that was
-/// performed before that time can have changed it.
-///
-/// Returns what is in the databases then.
+/// performed before that time can have changed it; that is left to the caller.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -33,7 +30,7 @@ pub(crate) fn replay(
     recovered: &Recovered,
     options: &Options,
     databases: &mut Vec<Keyspace>,
-) -> Result<Remaining, Error> {
+) -> Result<(), Error> {
     const MOST_THREADS: usize = 4;
     /// Fewer operations than these are performed before another thread has started. Their values can take many bytes,
     /// which are not read here if they stay in the log.
@@ -65,9 +62,7 @@ pub(crate) fn replay(
     })?;
     let mut places: Vec<Option<Keyspace>> = databases.drain(..).map(Some).collect();
     databases.extend(numbers.iter().filter_map(|index| places[*index].take()));
-    let now = now_ms();
-    let remaining = databases.iter().map(|database| database.expire_all(now));
-    Ok(remaining.fold(Remaining::default(), Remaining::plus))
+    Ok(())
 }
 
 /// Operations that a thread looks at before it performs them: the look-ups of their keys wait for the memory together.

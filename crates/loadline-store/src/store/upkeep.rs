@@ -247,9 +247,19 @@ fn run(inner: &Inner) {
         let moved = full.move_to_huge_pages(|| wakeup.stops());
         wakeup.huge_pages.fetch_add(moved, Ordering::Relaxed);
         if sweeps {
-            for database in &inner.databases {
-                database.expire_some(now_ms(), SWEEP_ENTRIES);
-            }
+            expire(inner);
         }
+    }
+}
+
+/// Frees expired entries, and does the work of a new segment where their deletions have begun one.
+fn expire(inner: &Inner) {
+    let newest = || inner.disk.as_ref().map(|disk| disk.log.newest());
+    let before = newest();
+    for database in &inner.databases {
+        database.expire_some(now_ms(), SWEEP_ENTRIES);
+    }
+    if newest() != before {
+        inner.wakeup.wake(SyncMode::IfUseful);
     }
 }

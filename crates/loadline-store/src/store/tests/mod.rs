@@ -1,6 +1,7 @@
 //! Tests of a store with a log.
 
 mod change_log;
+mod clock;
 mod crashes;
 mod directories;
 mod hints;
