@@ -19,7 +19,10 @@ use crate::unsynced::Unsynced;
 /// Changes of a turn from which on they are written before its end, between two commands.
 const MUCH_BYTES: usize = 16 << 20;
 
-/// Garbage that the log may hold whatever the size of the data: that from which on Redis rewrites its file
+/// Changes up to which they are never written before the end of a turn.
+const NOT_MUCH_BYTES: usize = 64 << 10;
+
+/// Garbage that the log may hold whatever the size of the data, but at most an eighth of the disk: that from which on Redis rewrites its file
 /// (`auto-aof-rewrite-min-size`). A log of little data would be reclaimed all the time with less.
 const SLACK_BYTES: u64 = 64 << 20;
 
@@ -31,6 +34,8 @@ pub(crate) struct Persistence {
     pub(crate) dir: PathBuf,
     /// Why commands that write are refused.
     failure: Option<String>,
+    /// Whether that is a full disk: commands that add no data are executed then.
+    is_full: bool,
     /// When everything until then had reached the disk, in seconds since the Unix epoch: at the last SAVE or BGSAVE, or
     /// at the start.
     last_save: u64,
@@ -96,6 +101,7 @@ impl Persistence {
             log,
             dir: std::path::absolute(&dir).unwrap_or(dir),
             failure: None,
+            is_full: false,
             last_save: shared.now / 1_000,
             saved_changes: 0,
             save: Save::None,
@@ -307,7 +313,19 @@ impl Shared {
         self.stats.bytes_in + log_bytes
     }
 
-    /// The reply to a command that writes, while the log takes no changes.
+    /// The reply to a command that writes, if the log cannot take its changes. Commands that add no data to the log make room
+    /// on a full disk.
+    pub(crate) fn unwritable(&self, adds_data: bool) -> Option<Refusal> {
+        let persistence = self.persistence.as_ref()?;
+        if persistence.writes() && adds_data && !persistence.log.has_room() {
+            let reason = nix::errno::Errno::ENOSPC.desc();
+            return Some(format!("MISCONF Errors writing to the AOF file: {reason}").into());
+        }
+        self.misconfigured()
+            .filter(|_| adds_data || !persistence.is_full)
+    }
+
+    /// The reply to a command that has written, while the log takes no changes.
     pub(crate) fn misconfigured(&self) -> Option<Refusal> {
         let reason = self.persistence.as_ref()?.failure.as_ref()?;
         Some(format!("MISCONF Errors writing to the AOF file: {reason}").into())
@@ -316,8 +334,15 @@ impl Shared {
     /// Commits the changes if they are many, between two commands. Replies wait for the end of the turn in any case.
     #[inline]
     pub(crate) fn commit_much(&mut self) {
-        let persistence = self.persistence.as_ref();
-        if persistence.is_some_and(|persistence| persistence.log.pending_bytes() > MUCH_BYTES) {
+        let Some(persistence) = &self.persistence else {
+            return;
+        };
+        let bytes = persistence.log.pending_bytes();
+        let is_much = || match persistence.log.record_bytes() {
+            0 => bytes > MUCH_BYTES,
+            fit => bytes > MUCH_BYTES || bytes as u64 > fit,
+        };
+        if bytes > NOT_MUCH_BYTES && is_much() {
             self.commit();
         }
     }
@@ -403,7 +428,10 @@ impl Shared {
     /// Checks for errors of the thread in the background, and tries again what could not be written.
     pub(crate) fn check_log(&mut self) {
         if let Some(persistence) = &mut self.persistence {
-            let appended = persistence.log.append(&mut self.databases);
+            let mut appended = persistence.log.append(&mut self.databases);
+            if !persistence.log.has_room() && self.pause.is_none() {
+                appended = appended.and(persistence.log.make_room(&mut self.databases));
+            }
             self.note_outcome(appended);
         }
     }
@@ -442,6 +470,7 @@ impl Shared {
         match outcome {
             Ok(()) => persistence.failure = None,
             Err(error) => {
+                persistence.is_full = matches!(error, Error::Full { .. });
                 let reason = reason(&error);
                 self.warnings
                     .warn(|| format!("commands that write are refused: {error}"));
@@ -483,7 +512,7 @@ impl Shared {
 fn reason(error: &Error) -> String {
     match error {
         Error::Full { source } | Error::Io { source, .. } => match source.raw_os_error() {
-            Some(code) => rustix::io::Errno::from_raw_os_error(code).to_string(),
+            Some(code) => nix::errno::Errno::from_raw(code).desc().to_owned(),
             None => source.to_string(),
         },
         error => error.to_string(),

@@ -58,7 +58,8 @@ pub enum Error {
     /// The store holds as much as its options allow, and is to remove nothing ([`AtLimit::Refuse`](crate::AtLimit)).
     #[error("the store holds as many keys or bytes as its options allow")]
     AtLimit,
-    /// The disk has no room for the write. The store can be read, and writes succeed when there is room again.
+    /// The disk has no room for the write, after all garbage was reclaimed. The store can be read, keys can be deleted, and
+    /// writes succeed when there is room again.
     #[error("no room on the disk: {source}")]
     Full {
         /// The error of the operating system.

@@ -8,7 +8,7 @@ use loadline_store::{Keyspace, View};
 
 use super::refusal::{self, Refusal};
 use super::reply::Reply;
-use super::table::{Access, Found, Known, find, fits, subcommand};
+use super::table::{Access, Found, Known, REWRITING, find, fits, subcommand};
 use super::{Words, connection, help, is, transactions};
 use crate::buffer::Output;
 use crate::state::{Session, Shared};
@@ -88,7 +88,7 @@ impl Call<'_> {
             return Err("ERR Command not allowed inside a transaction".into());
         }
         if self.is_writing(known)
-            && let Some(refusal) = self.shared.misconfigured()
+            && let Some(refusal) = self.shared.unwritable(self.is_adding_to_log(known))
         {
             self.shared.stats.calls[found.index].rejected += 1;
             return Err(refusal);
@@ -114,6 +114,14 @@ impl Call<'_> {
             Some(queue) if known.name == "EXEC" => queue.grows,
             Some(_) => known.grows() || !transactions::runs_at_once(known.name),
             None => known.grows(),
+        }
+    }
+
+    /// Whether a command adds data to the log, directly or by a transaction.
+    fn is_adding_to_log(&self, known: &Known) -> bool {
+        match &self.session.queue {
+            Some(queue) if known.name == "EXEC" => queue.grows,
+            _ => known.grows() || REWRITING.contains(&known.name),
         }
     }
 

@@ -9,6 +9,8 @@ mod connection;
 mod describe;
 mod dump;
 mod expiry;
+#[cfg(test)]
+mod full_disk;
 mod functions;
 mod glob;
 mod hashes;

@@ -186,6 +186,9 @@ pub(super) const NEVER_GROWING: [&str; 21] = [
     "SWAPDB",
 ];
 
+/// Those of them that write a value again, in the log.
+pub(super) const REWRITING: [&str; 3] = ["RENAME", "RENAMENX", "MOVE"];
+
 impl Known {
     /// Whether `word` names one of its subcommands.
     pub(super) fn has_subcommand(&self, word: &[u8]) -> bool {

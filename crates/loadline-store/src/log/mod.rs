@@ -5,6 +5,7 @@ pub(crate) mod op;
 pub(crate) mod pace;
 pub(crate) mod record;
 pub(crate) mod recovery;
+mod room;
 mod scan;
 pub(crate) mod segment;
 mod sync;
@@ -20,6 +21,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use op::{Kind, Op};
 use record::{Draft, HEADER_BYTES, MAX_BODY_BYTES};
+pub(crate) use room::Room;
 use segment::{HEAD_BYTES, Head, Segment};
 use sync::{Unsynced, Writers};
 
@@ -88,6 +90,8 @@ pub(crate) struct Log {
     hints: Mutex<()>,
     /// The first error of a write or a sync.
     failure: OnceLock<String>,
+    /// Whether the reserve is in use.
+    is_low: AtomicBool,
 }
 
 /// Where the log is written.
@@ -105,6 +109,8 @@ struct Tail {
     written_back: usize,
     /// Whether a file was made since the last sync.
     has_new_names: bool,
+    /// Bytes of the disk that are kept for deletions and copies.
+    reserved: u64,
 }
 
 #[derive(Debug)]
@@ -132,6 +138,7 @@ impl Log {
             segments: unsynced.collect(),
             names: true,
         };
+        let reserved = storage.reserved_bytes();
         Self {
             storage,
             segment_bytes: AtomicU64::new(segment_bytes),
@@ -143,6 +150,7 @@ impl Log {
                 full: vec![],
                 written_back: 0,
                 has_new_names: false,
+                reserved,
             }),
             segments: RwLock::new(recovered.segments.into()),
             synced: AtomicU64::new(recovered.synced),
@@ -153,6 +161,7 @@ impl Log {
             sync_ended: Condvar::new(),
             hints: Mutex::default(),
             failure: OnceLock::new(),
+            is_low: AtomicBool::new(false),
         }
     }
 
@@ -161,7 +170,7 @@ impl Log {
     /// # Errors
     /// [`Error::Full`] and [`Error::Io`] where there is no new segment, and the log is as before;
     /// [`Error::Failed`] where a write has failed, now or before; [`Error::TooLarge`].
-    pub(crate) fn append(&self, draft: &mut Draft) -> Result<Appended, Error> {
+    pub(crate) fn append(&self, draft: &mut Draft, room: Room) -> Result<Appended, Error> {
         if draft.body().len() > MAX_BODY_BYTES {
             return Err(Error::TooLarge {
                 bytes: draft.body().len(),
@@ -170,15 +179,17 @@ impl Log {
         }
         let mut tail = locked(&self.tail);
         self.check()?;
+        self.check_room(&mut tail, room)?;
         let bytes = draft.len() as u64;
         let fits = |active: &Active| active.offset + bytes <= active.segment.allocated();
         if !tail.active.as_ref().is_some_and(fits) {
-            self.begin_segment(&mut tail, bytes)?;
+            self.begin_segment(&mut tail, bytes, room)?;
         }
         let Tail {
             active: Some(active),
             position,
             sequence,
+            reserved,
             ..
         } = &mut *tail
         else {
@@ -186,7 +197,14 @@ impl Log {
         };
         let unsynced = *position - self.synced.load(Ordering::Relaxed);
         let sealed = draft.seal(active.segment.head.salt, *sequence, unsynced);
-        if let Err(error) = active.appender.append(sealed) {
+        let mut written = active.appender.append(sealed);
+        if room == Room::Reserve
+            && written.as_ref().is_err_and(is_full)
+            && self.use_reserve(reserved)
+        {
+            written = active.appender.append(sealed);
+        }
+        if let Err(error) = written {
             return Err(self.write_failed(active.segment.head.id, error));
         }
         let offset = active.offset;
@@ -275,10 +293,14 @@ impl Log {
 
     /// Number of the oldest segment there is, or of the first one there will be.
     pub(crate) fn oldest(&self) -> u32 {
-        let next = locked(&self.tail).next_segment;
+        self.oldest_in(&locked(&self.tail))
+    }
+
+    fn oldest_in(&self, tail: &Tail) -> u32 {
         let segments = self.segments.read();
         let segments = segments.unwrap_or_else(PoisonError::into_inner);
-        segments.front().map_or(next, |segment| segment.head.id)
+        let oldest = segments.front().map(|segment| segment.head.id);
+        oldest.unwrap_or(tail.next_segment)
     }
 
     /// Syncs, and appends a record that says so, for those before it, if records were appended since the log was opened.
@@ -296,7 +318,7 @@ impl Log {
         let kind = Kind::Oldest { segment };
         Op { database: 0, kind }.encode(draft.begin());
         draft.finish();
-        let appended = self.append(&mut draft)?;
+        let appended = self.append(&mut draft, Room::Reserve)?;
         self.sync(appended.end)
     }
 
@@ -307,7 +329,7 @@ impl Log {
     pub(crate) fn roll(&self) -> Result<u32, Error> {
         let mut tail = locked(&self.tail);
         self.check()?;
-        self.begin_segment(&mut tail, 0)?;
+        self.begin_segment(&mut tail, 0, Room::Reserve)?;
         Ok(tail.next_segment - 1)
     }
 
@@ -316,26 +338,27 @@ impl Log {
         self.segment_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// Room of the segments that are made from now on.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes.load(Ordering::Relaxed)
+    }
+
     /// Ends the segment that is written and begins one with room for `bytes` more.
-    fn begin_segment(&self, tail: &mut Tail, bytes: u64) -> Result<(), Error> {
-        let room = self.segment_bytes.load(Ordering::Relaxed);
-        let room = room.max(MIN_SEGMENT_BYTES).max(bytes);
-        let allocated = room + HEAD_BYTES as u64;
-        let segments = self.segments.read();
-        let segments = segments.unwrap_or_else(PoisonError::into_inner);
-        let oldest = segments.front().map(|segment| segment.head.id);
-        drop(segments);
+    fn begin_segment(&self, tail: &mut Tail, bytes: u64, room: Room) -> Result<(), Error> {
+        let least = MIN_SEGMENT_BYTES.max(bytes);
+        let wanted = self.segment_bytes.load(Ordering::Relaxed).max(least);
+        let sizes = (wanted + HEAD_BYTES as u64, least + HEAD_BYTES as u64);
         let id = tail.next_segment;
         let head = Head {
             id,
-            oldest: oldest.unwrap_or(id),
+            oldest: self.oldest_in(tail),
             position: tail.position,
             sequence: tail.sequence,
             salt: segment::new_salt(id),
         };
         let name = segment::name(id);
-        let file = self.storage.create(&name, allocated, &head.encode());
-        let NewFile { appender, stored } = file.map_err(|error| {
+        let file = self.create(tail, room, sizes, (&name, &head.encode()));
+        let (NewFile { appender, stored }, allocated) = file.map_err(|error| {
             if is_full(&error) {
                 Error::Full { source: error }
             } else {

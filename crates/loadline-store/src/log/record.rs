@@ -50,6 +50,11 @@ impl Draft {
         self.bytes.len().saturating_sub(HEADER_BYTES)
     }
 
+    /// The body of a record that was begun and not finished.
+    pub(crate) fn pending(&self) -> &[u8] {
+        self.bytes.get(HEADER_BYTES..).unwrap_or_default()
+    }
+
     /// Takes the end of the body back, so that more operations can be appended.
     pub(crate) fn reopen(&mut self) {
         self.bytes.truncate(self.body_end);

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fstatfs};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fstatfs, fstatvfs};
 use rustix::io::Errno;
 
 use super::lazy::LazyMapping;
@@ -18,6 +18,9 @@ use crate::log::segment;
 
 /// The file that is locked while a store is open. It holds the number of the process.
 const LOCK: &str = "LOCK";
+
+/// The file that keeps room on the disk for reclaiming.
+const RESERVE: &str = "RESERVE";
 
 /// File systems whose `fallocate` reserves blocks for good, so that writing to a mapping cannot fail for want
 /// of room: ext2 to ext4, XFS, tmpfs. On others (copy on write, network), files are written by system
@@ -191,6 +194,40 @@ impl Storage for Directory {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         fs::remove_file(self.path.join(name))
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        let disk = fstatvfs(&self.lock).ok()?;
+        Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let path = self.path.join(RESERVE);
+        if bytes == 0 {
+            return match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+        }
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create(true).truncate(false);
+        let file = options.open(&path)?;
+        let before = Stored::len(&file)?.min(bytes);
+        file.set_len(before)?;
+        match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            // Such a file system keeps nothing back.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(errno) => {
+                // Some file systems keep the part that they had room for.
+                file.set_len(before)?;
+                Err(errno.into())
+            }
+        }
+    }
+
+    fn reserved_bytes(&self) -> u64 {
+        let kept = fs::metadata(self.path.join(RESERVE));
+        kept.map_or(0, |kept| kept.len())
     }
 
     fn sync_names(&self) -> io::Result<()> {

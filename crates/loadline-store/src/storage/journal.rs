@@ -61,6 +61,9 @@ struct State {
     fault: Option<(Fault, u64, u64)>,
     /// Whether calls neither count nor fail for now.
     is_paused: bool,
+    /// Bytes that all files can take; `None` for no limit.
+    limit: Option<u64>,
+    reserved: u64,
 }
 
 impl State {
@@ -77,6 +80,13 @@ impl State {
             },
             _ => Ok(()),
         }
+    }
+
+    /// Bytes that are left on the disk; `None` without a limit.
+    fn free_bytes(&self) -> Option<u64> {
+        let used = self.files.values().map(|file| file.len() as u64);
+        let used = used.sum::<u64>() + self.reserved;
+        Some(self.limit?.saturating_sub(used))
     }
 
     fn perform(&mut self, event: &Event) {
@@ -152,6 +162,11 @@ impl Journal {
         let result = work();
         self.with(|state| state.is_paused = false);
         result
+    }
+
+    /// Limits the bytes that all files can take.
+    pub(crate) fn limit(&self, bytes: u64) {
+        self.with(|state| state.limit = Some(bytes));
     }
 
     /// Works again.
@@ -268,6 +283,9 @@ impl Storage for Journal {
             if state.files.contains_key(name) {
                 return Err(io::Error::from(io::ErrorKind::AlreadyExists));
             }
+            if state.free_bytes().is_some_and(|free| free < bytes) {
+                return Err(io::Error::from_raw_os_error(28));
+            }
             state.record(Event::Create {
                 name: name.to_owned(),
                 bytes,
@@ -315,6 +333,25 @@ impl Storage for Journal {
             });
             Ok(())
         })
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.with(|state| state.free_bytes())
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        self.with(|state| {
+            let more = bytes.saturating_sub(state.reserved);
+            if state.free_bytes().is_some_and(|free| free < more) {
+                return Err(io::Error::from_raw_os_error(28));
+            }
+            state.reserved = bytes;
+            Ok(())
+        })
+    }
+
+    fn reserved_bytes(&self) -> u64 {
+        self.with(|state| state.reserved)
     }
 
     fn sync_names(&self) -> io::Result<()> {

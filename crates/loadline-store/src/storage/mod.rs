@@ -37,6 +37,16 @@ pub(crate) trait Storage: Debug + Send + Sync {
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
 
+    /// Bytes that more files can take, as far as that is known.
+    fn free_bytes(&self) -> Option<u64>;
+
+    /// Keeps `bytes` bytes of the disk for later, in the place of those of the last call, which stay kept where that fails. With
+    /// 0, they can be used.
+    fn reserve(&self, bytes: u64) -> io::Result<()>;
+
+    /// Bytes that are kept for later, also by an earlier process.
+    fn reserved_bytes(&self) -> u64;
+
     /// Returns when all names of files that were made or removed have reached the disk.
     fn sync_names(&self) -> io::Result<()>;
 

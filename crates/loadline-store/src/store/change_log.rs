@@ -11,7 +11,8 @@ use super::recover;
 use super::upkeep::Upkeep;
 use crate::error::Error;
 use crate::keyspace::Keyspace;
-use crate::log::op::{Elements, Form, Kind, Op};
+use crate::log::Room;
+use crate::log::op::{Elements, Form, Kind, Op, Ops};
 use crate::log::record::Draft;
 use crate::log::recovery::Torn;
 use crate::storage::{Directory, Storage};
@@ -227,7 +228,26 @@ impl ChangeLog {
 
     /// Notes that all keys of a database went.
     pub fn clear(&mut self, database: usize) {
+        self.drop_changes_of(database);
         self.note(database, Kind::Clear);
+    }
+
+    /// Drops the changes since the last commit that the removal of all keys makes void: on a full disk, they could be those
+    /// for which there is no room.
+    fn drop_changes_of(&mut self, database: usize) {
+        self.more();
+        let body = self.draft.pending();
+        let (mut kept, mut begin) = (vec![], 0);
+        for (end, op) in Ops::new(body) {
+            if matches!(op.kind, Kind::Exchange { .. }) {
+                return;
+            }
+            if usize::from(op.database) != database {
+                kept.extend_from_slice(&body[begin..end]);
+            }
+            begin = end;
+        }
+        self.draft.begin().extend(kept);
     }
 
     /// Notes that two databases have exchanged their numbers.
@@ -309,7 +329,7 @@ impl ChangeLog {
             return self.disk().log.check();
         };
         self.draft.finish();
-        let appended = match disk.log.append(&mut self.draft) {
+        let appended = match disk.log.append(&mut self.draft, Room::Reserve) {
             Ok(appended) => appended,
             Err(Error::TooLarge { bytes, max_bytes }) => {
                 let reason = format!("changes of {bytes} bytes at once; {max_bytes} fit");
@@ -325,6 +345,36 @@ impl ChangeLog {
         self.lie_in(appended.segment, databases);
         self.inner.settle_in(databases, self.disk(), appended);
         Ok(())
+    }
+
+    /// Whether there is room for new data on the disk. Otherwise, only changes that make room should follow: the log writes
+    /// them, and all others as long as they fit, to the room that it has kept for that.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        !self.disk().log.is_low()
+    }
+
+    /// Bytes of changes from which on they should be committed, if that is possible: with so many, a record fits into the
+    /// room that is kept, also on a full disk. 0 as long as none is kept.
+    #[must_use]
+    pub fn record_bytes(&self) -> u64 {
+        self.disk().log.reserved_bytes() / 2
+    }
+
+    /// Reclaims room for some milliseconds where there is none for new data. To be called regularly while
+    /// [`has_room`](Self::has_room) is false.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] where a write or a sync has failed, now or before.
+    pub fn make_room(&mut self, databases: &mut [Keyspace]) -> Result<(), Error> {
+        self.check()?;
+        let disk = self.disk();
+        if self.pending_bytes() == 0 {
+            disk.reclaim.make_room(databases, disk)?;
+        }
+        disk.log.refill();
+        self.lie_in(self.disk().log.newest(), databases);
+        self.check()
     }
 
     /// Whether a write or a sync has failed since the log was opened; it takes no more changes then.
@@ -396,6 +446,11 @@ impl ChangeLog {
         let disk = self.disk();
         let before = disk.reclaim.reclaimed();
         if before < end && self.pending_bytes() > 0 {
+            return Ok(RewriteStep::Writing);
+        }
+        if disk.log.is_tight() && disk.reclaim.has_removable() {
+            // The next step needs the room of what was reclaimed before.
+            self.sync_later();
             return Ok(RewriteStep::Writing);
         }
         let reclaimed = disk.reclaim.step_before(end, databases, disk)?;

@@ -8,8 +8,8 @@ use std::sync::{Arc, PoisonError};
 
 use super::inner::with_draft;
 use crate::keyspace::{Keyspace, OnExpiry};
-use crate::log::Log;
 use crate::log::op::{DATABASES, Kind, Op};
+use crate::log::{Log, Room};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
@@ -48,7 +48,7 @@ impl OnExpiry for Logged {
                     Op { database, kind }.encode(body);
                 }
                 draft.finish();
-                self.log.append(draft)
+                self.log.append(draft, Room::Reserve)
             });
             if appended.is_err() {
                 // Readers miss the entries all the same. Writes say that the log has failed or the disk is full.

@@ -1,6 +1,7 @@
 //! What the threads of a store share.
 
 use std::cell::RefCell;
+use std::io;
 use std::sync::Arc;
 
 use super::limits;
@@ -112,6 +113,28 @@ impl Inner {
         }
         if disk.reclaim.is_active() && disk.reclaim.pay(databases, disk, appended.bytes) {
             self.wake_or_work();
+        }
+    }
+
+    /// Performs a write, and once more after reclaiming where the disk had no room for it.
+    #[inline]
+    pub(crate) fn with_room<R>(&self, write: impl Fn() -> Result<R, Error>) -> Result<R, Error> {
+        match write() {
+            Err(Error::Full { source }) => self.reclaim_room(source).and_then(|()| write()),
+            outcome => outcome,
+        }
+    }
+
+    /// Reclaims all garbage, since the disk is full.
+    #[cold]
+    fn reclaim_room(&self, source: io::Error) -> Result<(), Error> {
+        let Some(disk) = &self.disk else {
+            return Err(Error::Full { source });
+        };
+        let stops = || self.wakeup.stops();
+        match disk.reclaim.sweep(&self.databases, disk, Load::Idle, stops) {
+            Err(Error::Full { .. }) => Err(Error::Full { source }),
+            outcome => outcome,
         }
     }
 

@@ -39,11 +39,11 @@ pub struct Options {
     /// Largest segment of the log, in bytes. Smaller ones are made while the store holds little.
     pub segment_bytes: u64,
     /// Bytes of the log that are allowed besides what is in proportion to the live bytes. With little, a log that holds
-    /// few data is reclaimed often, and its segments are small.
+    /// few data is reclaimed often, and its segments are small. On a small disk, an eighth of the disk if that is less.
     pub slack_bytes: u64,
     /// Bytes of the log that are allowed besides the live ones while writes go on, if that is more than the above. A second
     /// after the last one, the log shrinks. With little, everything that is written to a small store has to reach the
-    /// disk, and writers wait for it.
+    /// disk, and writers wait for it. On a small disk, a quarter of the disk if that is less.
     pub burst_bytes: u64,
     /// Whether the log is written through mapped memory where the file system allows it, and not by system
     /// calls.

@@ -12,15 +12,16 @@
 
 use std::ops::Range;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use super::collections;
 use super::inner::{Disk, Inner, with_draft};
 use super::options::Options;
-use crate::clock::now_ms;
+use crate::clock::{monotonic, now_ms};
 use crate::error::Error;
 use crate::keyspace::{Found, Keyspace, LockedShard};
 use crate::log::op::{Kind, Op};
-use crate::log::{Log, record};
+use crate::log::{Log, Room, record};
 use crate::slot::Slot;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, wait};
@@ -43,6 +44,11 @@ const OWN_STEPS: usize = usize::MAX;
 /// Bytes of files for each live byte from which on a sweep reclaims all segments. It copies all that is alive, which is
 /// little then, and what was overwritten in the meantime never has to reach the disk.
 const WHOLE: u64 = 3;
+
+/// The parts of the disk that slack, a burst and a segment take at most.
+const SLACK_PART: u64 = 8;
+const BURST_PART: u64 = 4;
+const SEGMENT_PART: u64 = 64;
 
 /// Reclaiming, as far as it has come.
 #[derive(Debug)]
@@ -182,21 +188,28 @@ impl Reclaim {
     /// The same, where the live bytes are known.
     pub(crate) fn assess_with(&self, live: u64, log: &Log, databases: &[Keyspace], load: Load) {
         let allocated = log.allocated_bytes();
-        let at_rest = live + live * 9 / 25 + self.slack_bytes;
-        let in_burst = at_rest.max(live + self.burst_bytes);
+        // On a small disk, all of it would be garbage.
+        let disk_bytes = log.disk_bytes().unwrap_or(u64::MAX);
+        let slack = self.slack_bytes.min(disk_bytes / SLACK_PART);
+        let burst = self.burst_bytes.min(disk_bytes / BURST_PART);
+        let at_rest = live + live * 9 / 25 + slack;
+        let in_burst = at_rest.max(live + burst);
         let allowed = match load {
             Load::Busy => in_burst,
             Load::Idle => at_rest,
         };
         // What is about to be removed has been reclaimed already.
         let left = allocated - log.bytes_before(self.progress().reclaimed).min(allocated);
-        self.is_active.store(left > allowed, Ordering::Relaxed);
+        // Where there is no room, all garbage is worth its reclaiming, but for the unused ends of segments.
+        let is_tight = log.is_tight() && left > live + live / 16 + 2 * log.segment_bytes();
+        self.is_active
+            .store(left > allowed || is_tight, Ordering::Relaxed);
         self.is_whole.store(left > WHOLE * live, Ordering::Relaxed);
         let is_lazy = in_burst > WHOLE * live;
         self.is_lazy.store(is_lazy, Ordering::Relaxed);
         // A sweep reclaims a part of the segments, so it has to end before many bytes were written. One that reclaims
         // all of them can take longer, and first adds what is alive.
-        let mut sweep_bytes = live / 16 + (self.slack_bytes / 16).max(256 << 10);
+        let mut sweep_bytes = live / 16 + (slack / 16).max(256 << 10);
         let mut copied_bytes = 0;
         if is_lazy {
             sweep_bytes = sweep_bytes.max(in_burst / 8);
@@ -206,12 +219,12 @@ impl Reclaim {
             .store(in_burst + sweep_bytes + copied_bytes, Ordering::Relaxed);
         let shards: usize = databases.iter().map(Keyspace::shard_count).sum();
         let bytes_per_shard = sweep_bytes / (shards as u64).max(1);
-        let bytes_per_shard = bytes_per_shard.max(1);
+        let bytes_per_shard = if is_tight { 1 } else { bytes_per_shard.max(1) };
         self.bytes_per_shard
             .store(bytes_per_shard, Ordering::Relaxed);
-        let (slack, largest) = (self.slack_bytes, self.largest_segment_bytes);
+        let largest = self.largest_segment_bytes.min(disk_bytes / SEGMENT_PART);
         // Larger ones while a small log grows: a file for every few records would take longer than these.
-        let grown = allocated.min(self.burst_bytes) / 16;
+        let grown = allocated.min(burst) / 16;
         let segment = segment_bytes(live, slack, largest);
         log.set_segment_bytes(segment.max(grown).min(largest));
     }
@@ -219,7 +232,7 @@ impl Reclaim {
     /// Whether there is so much garbage that writers have to wait until segments are removed, as where the thread in the
     /// background or the disk is slower than they are.
     pub(crate) fn is_behind(&self, log: &Log) -> bool {
-        log.allocated_bytes() > self.limit.load(Ordering::Relaxed)
+        log.allocated_bytes() > self.limit.load(Ordering::Relaxed) || log.is_low()
     }
 
     /// Does a part of the work for the owner of the databases, who has written `bytes`. Returns whether segments can be
@@ -275,6 +288,9 @@ impl Reclaim {
                     self.write_back(log, databases)?;
                 }
                 Step::Done => {
+                    if log.is_tight() {
+                        self.remove(log, databases)?;
+                    }
                     self.assess(log, databases, load);
                     if self.progress().reclaimed >= newest {
                         break;
@@ -321,8 +337,29 @@ impl Reclaim {
             if progress.removable == removable {
                 progress.removable = None;
             }
+            drop(progress);
+            log.refill();
         }
         Ok(())
+    }
+
+    /// Whether there are segments that are reclaimed and not removed.
+    pub(crate) fn has_removable(&self) -> bool {
+        self.progress().removable.is_some()
+    }
+
+    /// Reclaims for the owner of the databases, and removes what is reclaimed, until there is no garbage, or for a moment.
+    ///
+    /// # Errors
+    /// Those of the log but [`Error::Full`].
+    pub(crate) fn make_room(&self, databases: &[Keyspace], disk: &Disk) -> Result<(), Error> {
+        const MOMENT: Duration = Duration::from_millis(5);
+        let end = monotonic() + MOMENT;
+        let swept = self.sweep(databases, disk, Load::Busy, || monotonic() >= end);
+        match swept.and_then(|()| self.remove(&disk.log, databases)) {
+            Err(Error::Full { .. }) => Ok(()),
+            outcome => outcome,
+        }
     }
 
     /// Reclaims all segments there are now, so that no garbage is left.
@@ -474,7 +511,7 @@ impl Progress {
             let kind = Kind::Oldest { segment: until };
             Op { database: 0, kind }.encode(draft.begin());
             draft.finish();
-            log.append(draft)
+            log.append(draft, Room::Reserve)
         })?;
         self.sweep = None;
         self.reclaimed = until;
@@ -489,7 +526,15 @@ impl Progress {
     /// The next sweep, if there are segments besides the one that is written.
     fn next_sweep(&self, log: &Log, part: u32) -> Option<Sweep> {
         let sealed = log.newest().saturating_sub(self.reclaimed);
-        let until = self.reclaimed + (sealed / part).max(1);
+        let mut count = (sealed / part).max(1);
+        // All of them could be alive, and the copies take as much room as they do before they go.
+        while let Some(free) = log.free_bytes()
+            && count > 1
+            && log.bytes_before(self.reclaimed + count) > free / 2
+        {
+            count /= 2;
+        }
+        let until = self.reclaimed + count;
         (sealed > 0).then_some(Sweep {
             until,
             database: 0,
@@ -534,7 +579,7 @@ impl Copier {
                 }
                 if !copies.is_empty() {
                     draft.finish();
-                    let appended = disk.log.append(draft)?;
+                    let appended = disk.log.append(draft, Room::Reserve)?;
                     for (found, end) in copies.drain(..) {
                         shard.lie_in(found, &appended, end);
                     }

@@ -9,9 +9,9 @@ use super::options::{Durability, Options};
 use crate::clock::{millis, now_ms};
 use crate::error::Error;
 use crate::keyspace::{ByShard, Keyspace, LockedKey, NewString, Purpose};
-use crate::log::Appended;
 use crate::log::op::{Kind, MAX_KEY_BYTES, Op, Ops};
 use crate::log::record::{Draft, MAX_BODY_BYTES};
+use crate::log::{Appended, Room};
 use crate::slot::Slot;
 use crate::value::View;
 
@@ -59,12 +59,14 @@ impl<'s> Writer<'s> {
     /// # Errors
     /// As of [`Store::put`].
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
-        let mut locked = self.inner.keyspace().lock(key);
-        if locked.find(key).is_none() {
-            return Ok(false);
-        }
-        self.write(locked, key, None, None)?;
-        Ok(true)
+        self.inner.with_room(|| {
+            let mut locked = self.inner.keyspace().lock(key);
+            if locked.find(key).is_none() {
+                return Ok(false);
+            }
+            self.write(locked, key, None, None)?;
+            Ok(true)
+        })
     }
 
     /// As [`Store::compare_and_swap`].
@@ -81,6 +83,21 @@ impl<'s> Writer<'s> {
         if expires_at.is_some() {
             self.inner.wakeup.has_expiries();
         }
+        let swap = || self.try_swap(key, expected, next, expires_at);
+        let is_expected = self.inner.with_room(swap)?;
+        if is_expected {
+            self.inner.make_room(Some(key))?;
+        }
+        Ok(is_expected)
+    }
+
+    fn try_swap(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        next: Option<&[u8]>,
+        expires_at: Option<u64>,
+    ) -> Result<bool, Error> {
         if next.is_some() {
             self.inner.check_limit(Some(key))?;
         }
@@ -90,7 +107,6 @@ impl<'s> Writer<'s> {
         let is_expected = show(self.inner, slot, |value| value == expected)?;
         if is_expected && (was_there || next.is_some()) {
             self.write(locked, key, next, expires_at)?;
-            self.inner.make_room(Some(key))?;
         }
         Ok(is_expected)
     }
@@ -105,9 +121,19 @@ impl<'s> Writer<'s> {
         }
         check_size(batch.longest_key, MAX_KEY_BYTES)?;
         check_size(batch.body.len(), MAX_BODY_BYTES)?;
+        self.inner.with_room(|| self.try_apply(batch))?;
+        self.inner.make_room(None)
+    }
+
+    fn try_apply(&self, batch: &Batch) -> Result<(), Error> {
         self.inner.check_limit(None)?;
         let keyspace = self.inner.keyspace();
         let plan = Plan::new(keyspace, &batch.body);
+        let is_put = |planned: &Planned<'_>| matches!(planned.op.kind, Kind::Put { .. });
+        let room = match plan.iter().any(is_put) {
+            true => Room::Common,
+            false => Room::Reserve,
+        };
         let hashes = plan.iter().map(|planned| planned.hash);
         let mut locked = keyspace.lock_all(hashes, Purpose::Change);
         let appended = match &self.inner.disk {
@@ -115,7 +141,9 @@ impl<'s> Writer<'s> {
             Some(disk) => Some(with_draft(|draft| {
                 draft.begin().extend_from_slice(&batch.body);
                 draft.finish();
-                disk.log.append(draft).map(|appended| (disk, appended))
+                disk.log
+                    .append(draft, room)
+                    .map(|appended| (disk, appended))
             })?),
         };
         let place = appended.as_ref().map(|(_, appended)| appended);
@@ -138,7 +166,7 @@ impl<'s> Writer<'s> {
             Some((disk, appended)) => self.inner.settle(disk, appended, self.durability)?,
             None => self.inner.wakeup.has_grown(),
         }
-        self.inner.make_room(None)
+        Ok(())
     }
 
     /// When a key expires that is put without an expiry of its own.
@@ -161,9 +189,11 @@ impl<'s> Writer<'s> {
         if expires_at.is_some() {
             self.inner.wakeup.has_expiries();
         }
-        self.inner.check_limit(Some(key))?;
-        let locked = self.inner.keyspace().lock(key);
-        self.write(locked, key, Some(value), expires_at)?;
+        self.inner.with_room(|| {
+            self.inner.check_limit(Some(key))?;
+            let locked = self.inner.keyspace().lock(key);
+            self.write(locked, key, Some(value), expires_at)
+        })?;
         self.inner.make_room(Some(key))
     }
 
@@ -262,7 +292,9 @@ pub(super) fn append(
     kind: Kind<'_>,
     prepare: impl FnOnce(),
 ) -> Result<Appended, Error> {
+    let mut room = Room::Reserve;
     if let Kind::Put { key, value, .. } = kind {
+        room = Room::Common;
         check_size(key.len(), MAX_KEY_BYTES)?;
         check_size(key.len() + value.len(), MAX_BODY_BYTES)?;
     }
@@ -270,7 +302,7 @@ pub(super) fn append(
         Op { database: 0, kind }.encode(draft.begin());
         draft.finish();
         prepare();
-        disk.log.append(draft)
+        disk.log.append(draft, room)
     })
 }
 

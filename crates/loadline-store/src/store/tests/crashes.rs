@@ -334,7 +334,8 @@ fn every_call_that_fails_once_loses_nothing() {
     let count = if is_long() { 100 } else { 2 };
     for durability in [Durability::Process, Durability::Always] {
         fail_everywhere(Fault::Broken, 1, durability, samples_with_hints(count));
-        fail_everywhere(Fault::Full, 1, durability, samples_with_hints(count));
+        // A write tries again after the first ones.
+        fail_everywhere(Fault::Full, 10, durability, samples_with_hints(count));
     }
 }
 

@@ -10,6 +10,7 @@ mod model;
 mod reads;
 mod repairs;
 mod room;
+mod small_disk;
 
 use std::collections::BTreeMap;
 
