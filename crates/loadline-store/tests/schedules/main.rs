@@ -48,6 +48,11 @@ mod clock {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
 
+    thread_local! {
+        /// As that of `src/clock.rs`, for the tests of the modules, which do not run here.
+        pub(crate) static AHEAD_MS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+
     static NOW: AtomicU64 = AtomicU64::new(0);
     #[expect(
         clippy::disallowed_methods,
