@@ -21,7 +21,7 @@ use crate::value::Entry;
 /// Bits of a record's place that say where in its page it begins.
 const OFFSET_BITS: u32 = 11;
 /// Bytes of a page; with those of the allocator they are a power of two.
-const PAGE_BYTES: usize = (1 << OFFSET_BITS) - 16;
+pub(crate) const PAGE_BYTES: usize = (1 << OFFSET_BITS) - 16;
 /// Bytes of the first page of a shard at first, since most shards of a small keyspace hold a few records.
 const FIRST_BYTES: usize = 240;
 /// Garbage of a page from which on its records move.
@@ -458,6 +458,17 @@ impl Arena {
     #[inline]
     pub(crate) fn charged_bytes(&self) -> usize {
         self.pages.get(self.open).map_or(0, Page::live_bytes) + self.others_bytes()
+    }
+
+    /// Bytes by which the lists of pages and places grow at most, for a few records of `bytes` bytes.
+    pub(crate) fn growth_bytes(&self, bytes: usize) -> usize {
+        let pages = self.pages.len() + 1 + bytes / (PAGE_BYTES / 2);
+        let mut grown = self.slab.growth_bytes();
+        if pages > self.pages.capacity() {
+            let capacity = pages.max(2 * self.pages.capacity()).max(4);
+            grown += (capacity - self.pages.capacity()) * size_of::<Page>();
+        }
+        grown
     }
 
     fn others_bytes(&self) -> usize {

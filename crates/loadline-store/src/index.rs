@@ -90,6 +90,11 @@ fn tag(hash: u64) -> u8 {
     ((hash >> 56) as u8).max(1)
 }
 
+/// Lines of an index of `lines` lines that has grown.
+fn grown(lines: usize) -> usize {
+    lines + (lines / 2).max(1)
+}
+
 impl Index {
     /// The line at which the search for a key with this hash begins.
     #[inline]
@@ -185,8 +190,7 @@ impl Index {
         hash_of: impl Fn(u32) -> u64,
     ) {
         if self.len() >= MOST_PER_LINE * self.lines.len() {
-            let lines = self.lines.len();
-            self.resize(lines + (lines / 2).max(1), hash_of);
+            self.resize(grown(self.lines.len()), hash_of);
         }
         self.add(hash, place, segment);
     }
@@ -325,6 +329,15 @@ impl Index {
             (self.lines.as_ptr().addr(), size_of_val(&*self.lines)),
             (self.segments.as_ptr().addr(), size_of_val(&*self.segments)),
         ]
+    }
+
+    /// Bytes by which it grows for as many entries more.
+    pub(crate) fn growth_bytes(&self, entries: usize) -> usize {
+        let mut lines = self.lines.len();
+        while self.len() + entries > MOST_PER_LINE * lines {
+            lines = grown(lines);
+        }
+        (lines - self.lines.len()) * (size_of::<Line>() + size_of::<[u32; SLOTS]>())
     }
 
     /// Bytes of memory that it takes, without what an allocator adds.

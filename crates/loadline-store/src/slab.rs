@@ -109,6 +109,14 @@ impl Slab {
         self.held_bytes
     }
 
+    /// Bytes by which the places grow for one more, at most.
+    pub(crate) fn growth_bytes(&self) -> usize {
+        match self.used < self.places.capacity() {
+            true => 0,
+            false => self.places.capacity().max(4) * size_of::<Held>(),
+        }
+    }
+
     /// Bytes of the places, used or not.
     pub(crate) fn places_bytes(&self) -> usize {
         self.places.capacity() * size_of::<Held>()

@@ -130,6 +130,70 @@ fn a_full_store_refuses_where_it_is_to_remove_nothing() {
     });
 }
 
+#[test]
+fn full_store_refuses_a_batch_of_new_keys() {
+    let options = Options::new().max_keys(1_000).at_limit(AtLimit::Refuse);
+    on_both(&options, |store| {
+        let batch = |numbers: std::ops::Range<usize>| {
+            let mut batch = Batch::new();
+            numbers.for_each(|number| _ = batch.put(&name(number), b""));
+            batch
+        };
+        store.apply(&batch(0..999)).unwrap();
+        let refused = store.apply(&batch(5_000..8_000));
+        assert!(
+            matches!(refused, Err(Error::AtLimit)),
+            "{:?}",
+            store.stats()
+        );
+        assert_eq!(store.stats().keys, 999);
+        // Keys that are there, or twice in the batch, or that make room, do not count.
+        store.apply(batch(500..1_000).put(&name(999), b"")).unwrap();
+        let mut exchange = batch(1_000..1_001);
+        assert!(matches!(store.apply(&exchange), Err(Error::AtLimit)));
+        store.apply(exchange.delete(&name(0))).unwrap();
+        assert_eq!(store.stats().keys, 1_000);
+    });
+}
+
+/// Neither single writes nor batches exceed the limit, and it is used but for a small part.
+#[test]
+fn memory_stays_below_a_limit_that_refuses() {
+    const LIMIT: u64 = 2 << 20;
+    for bytes in [20, 290] {
+        let options = Options::new()
+            .max_memory_bytes(LIMIT)
+            .at_limit(AtLimit::Refuse);
+        on_both(&options, |store| {
+            let value = vec![1; bytes];
+            let mut refused = 0;
+            for number in 0..200_000_usize {
+                let written = if number.is_multiple_of(100) {
+                    let mut batch = Batch::new();
+                    let keys = (0..100).map(|key| name(1_000_000 + number * 100 + key));
+                    keys.for_each(|key| _ = batch.put(&key, &value));
+                    store.apply(&batch)
+                } else {
+                    store.put(&name(number), &value)
+                };
+                match written {
+                    Ok(()) => {}
+                    Err(Error::AtLimit) => refused += 1,
+                    Err(error) => panic!("{error}"),
+                }
+                if refused > 200 {
+                    break;
+                }
+            }
+            let memory = store.stats().memory_bytes;
+            assert!(
+                refused > 200 && (LIMIT * 3 / 4..=LIMIT).contains(&memory),
+                "{bytes}: {memory} of {LIMIT}"
+            );
+        });
+    }
+}
+
 fn snapshotted(snapshot: &StoreSnapshot<'_>, prefix: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut cursor = 0;

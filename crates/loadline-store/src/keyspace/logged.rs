@@ -229,6 +229,11 @@ impl LockedKey<'_> {
         }
     }
 
+    /// Bytes by which the tables of its shard grow at most for `entries` more entries of `bytes` bytes.
+    pub(crate) fn growth_bytes(&self, entries: usize, bytes: usize) -> usize {
+        self.locked.growth_bytes(entries, bytes)
+    }
+
     /// Brings what finds the entry of the key into the cache of the processor, for a change that follows.
     #[inline]
     pub(crate) fn warm(&self) {
@@ -366,6 +371,11 @@ impl<'k> LockedKeys<'k> {
         for (at, place) in guesses {
             self.keys[at].1.locked.warm(place);
         }
+    }
+
+    /// Begins again with the first key.
+    pub(crate) fn rewind(&mut self) {
+        self.at = 0;
     }
 
     /// A key whose hash was among those that were locked, and not before the one of the last call.

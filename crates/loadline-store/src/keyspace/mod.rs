@@ -17,13 +17,14 @@ pub use self::evict::{Evicted, Victim};
 pub use self::huge::{FullPages, HugePages};
 use self::locked::Locked;
 use self::snapshot::Snapshots;
+use crate::arena::PAGE_BYTES;
 use crate::shard::{Shard, ShardLock, lock};
 use crate::slot::{Loose, Slot};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::value::{Change, Entry, Expiry, Shape, Value, View};
 
-pub(crate) use self::logged::{ByShard, LockedKey, NewString, Purpose};
+pub(crate) use self::logged::{ByShard, LockedKey, LockedKeys, NewString, Purpose};
 pub use self::snapshot::Snapshot;
 pub(crate) use self::sweep::{Found, LockedShard, Remaining};
 
@@ -245,6 +246,12 @@ impl Keyspace {
     fn added_up(&self) -> usize {
         let each = self.each_shard().map(|shard| shard.charged_bytes());
         self.shards_bytes() + each.sum::<usize>()
+    }
+
+    /// Bytes that the pages of all shards that are being filled take at most: what [`charged_bytes`](Self::charged_bytes)
+    /// leaves out.
+    pub(crate) fn open_bytes(&self) -> usize {
+        self.shards.get().map_or(0, |shards| shards.len()) * PAGE_BYTES
     }
 
     fn shards_bytes(&self) -> usize {

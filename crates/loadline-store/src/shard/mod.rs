@@ -377,6 +377,11 @@ impl Shard {
         self.arena.memory_bytes() + self.index.memory_bytes()
     }
 
+    /// Bytes by which tables grow at most for `entries` more entries of `bytes` bytes.
+    pub(crate) fn growth_bytes(&self, entries: usize, bytes: usize) -> usize {
+        self.index.growth_bytes(entries) + self.arena.growth_bytes(bytes)
+    }
+
     /// Bytes of memory that eviction counts: those above, but of a page that is being filled what is in use.
     #[inline]
     pub(crate) fn charged_bytes(&self) -> usize {

@@ -15,6 +15,7 @@ use crate::log::record::Draft;
 use crate::log::segment;
 use crate::log::{Appended, Log};
 use crate::record::Outside;
+use crate::sync::Mutex;
 
 /// What the threads of a store share.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) disk: Option<Disk>,
     pub(crate) wakeup: Wakeup,
+    /// Held by a thread that adds to a store that refuses what exceeds its limits.
+    pub(super) growth: Mutex<()>,
 }
 
 /// The part of a store that is on disk.
@@ -57,6 +60,7 @@ impl Inner {
             options,
             disk,
             wakeup,
+            growth: Mutex::default(),
         }
     }
 

@@ -1,20 +1,60 @@
 //! Limits of a store, and what happens at them.
 
+use std::collections::HashMap;
+use std::sync::PoisonError;
+
 use super::inner::Inner;
 use super::options::{AtLimit, Durability, Options};
-use super::writer::append;
+use super::writer::{Plan, Planned, append};
 use crate::error::Error;
-use crate::keyspace::{Evicted, Keyspace, Victim};
+use crate::keyspace::{Evicted, Keyspace, LockedKeys, Victim};
 use crate::log::op::Kind;
+use crate::sync::MutexGuard;
+
+/// Bytes of memory for which a store with a limit of memory has a key, when its parts are made.
+const BYTES_PER_KEY: u64 = 128;
+
+/// What writes add to a store.
+#[derive(Debug, Clone, Copy, Default)]
+struct Growth {
+    keys: i64,
+    bytes: i64,
+}
+
+impl Growth {
+    /// Adds a put of a value of `value` bytes. The entry of the key has taken `was` bytes, if it was there.
+    fn put(&mut self, key: &[u8], value: usize, was: Option<usize>) {
+        let was = was.unwrap_or_else(|| {
+            self.keys += 1;
+            0
+        });
+        // A value that is no longer than the one before takes its place.
+        if key.len() + value > was {
+            self.bytes += entry_bytes(key, value) as i64 - was as i64;
+        }
+    }
+}
+
+/// Bytes that an entry takes at most, with its header, counts of owners, and an eighth for the unused ends of pages.
+fn entry_bytes(key: &[u8], value: usize) -> usize {
+    const HEADER_BYTES: usize = 64;
+    let bytes = key.len() + value + HEADER_BYTES;
+    bytes + bytes / 8
+}
 
 /// Ends of the keyspace that eviction passes before it gives up: after fewer, even the most used entry has gone.
 const MOST_WRAPS: u32 = 6;
 
 /// A keyspace for a store with these options.
 pub(super) fn keyspace(options: &Options) -> Keyspace {
-    let keys = options.max_keys.and_then(|keys| usize::try_from(keys).ok());
+    // Each part of the keyspace has a page that is being filled. All of these together are to take little of a limit that
+    // holds strictly.
+    let refuses = options.at_limit == AtLimit::Refuse;
+    let by_memory = options.max_memory_bytes.filter(|_| refuses);
+    let by_memory = by_memory.map(|bytes| bytes / BYTES_PER_KEY);
+    let keys = [options.max_keys, by_memory].into_iter().flatten().min();
     let mut keyspace = match keys {
-        Some(keys) => Keyspace::for_keys(keys),
+        Some(keys) => Keyspace::for_keys(usize::try_from(keys).unwrap_or(usize::MAX)),
         None => Keyspace::new(),
     };
     keyspace.evict_by(options.victim());
@@ -31,33 +71,123 @@ impl Options {
         self.has_limit().then_some(Victim::LeastUsed)
     }
 
-    /// Whether the keyspace would exceed its limits with `more_keys` more keys.
-    fn is_exceeded(&self, keyspace: &Keyspace, more_keys: u64) -> bool {
-        let keys = keyspace.len() as u64 + more_keys;
-        let bytes = keyspace.charged_bytes() as u64;
-        self.max_keys.is_some_and(|most| keys > most)
-            || self.max_memory_bytes.is_some_and(|most| bytes > most)
+    /// Whether the keyspace would exceed its limits with `more`.
+    fn would_be_exceeded(&self, keyspace: &Keyspace, more: Growth) -> bool {
+        let keys = keyspace.len() as i64 + more.keys;
+        let open = match self.at_limit {
+            AtLimit::Evict => 0,
+            AtLimit::Refuse => keyspace.open_bytes(),
+        };
+        let bytes = (keyspace.charged_bytes() + open) as i64 + more.bytes;
+        let exceeds = |value: i64, most: u64| u64::try_from(value).is_ok_and(|it| it > most);
+        self.max_keys.is_some_and(|most| exceeds(keys, most))
+            || self
+                .max_memory_bytes
+                .is_some_and(|most| exceeds(bytes, most))
+    }
+
+    /// Bytes of memory that a value takes.
+    fn bytes_in_memory(&self, value: &[u8], has_log: bool) -> usize {
+        match has_log && value.len() >= self.value_in_log_bytes {
+            true => 0,
+            false => value.len(),
+        }
     }
 }
 
 impl Inner {
-    /// Refuses a write of `key`, or a batch, in a store that is full and is not to remove anything. Of a batch,
-    /// the new keys are not counted before.
+    /// Lets no other thread add to a store that is not to remove anything, while this one checks its limits and adds.
+    #[inline]
+    pub(super) fn lock_growth(&self) -> Option<MutexGuard<'_, ()>> {
+        let options = &self.options;
+        if options.at_limit == AtLimit::Evict || !options.has_limit() {
+            return None;
+        }
+        Some(self.growth.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Refuses a put in a store that would exceed its limits, and is not to remove anything. The result is held until the
+    /// put has happened in memory.
     ///
     /// # Errors
     /// [`Error::AtLimit`].
     #[inline]
-    pub(super) fn check_limit(&self, key: Option<&[u8]>) -> Result<(), Error> {
-        let options = &self.options;
-        if options.at_limit == AtLimit::Evict || !options.has_limit() {
-            return Ok(());
+    pub(super) fn check_limit(
+        &self,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Option<MutexGuard<'_, ()>>, Error> {
+        let Some(guard) = self.lock_growth() else {
+            return Ok(None);
+        };
+        let value = self.options.bytes_in_memory(value, self.disk.is_some());
+        let mut growth = Growth::default();
+        let mut locked = self.keyspace().lock(key);
+        let was = locked.find(key).map(|slot| slot.held_bytes());
+        growth.put(key, value, was);
+        growth.bytes += locked.growth_bytes(usize::from(was.is_none()), key.len() + value) as i64;
+        drop(locked);
+        self.refuse(growth)?;
+        Ok(Some(guard))
+    }
+
+    /// As [`check_limit`](Self::check_limit), for a batch whose keys are locked.
+    ///
+    /// # Errors
+    /// [`Error::AtLimit`].
+    pub(super) fn check_batch(
+        &self,
+        plan: &Plan<'_>,
+        locked: &mut LockedKeys<'_>,
+    ) -> Result<(), Error> {
+        let mut growth = Growth::default();
+        // What each key takes after the operations so far.
+        let mut held: HashMap<&[u8], Option<usize>> = HashMap::new();
+        let shard = |planned: &Planned<'_>| self.keyspace().shard_index(planned.hash);
+        let planned: Vec<&Planned<'_>> = plan.iter().collect();
+        for group in planned.chunk_by(|one, other| shard(one) == shard(other)) {
+            let (mut new_keys, mut new_bytes) = (0, 0);
+            for planned in group {
+                let Some(key) = planned.op.key() else {
+                    continue;
+                };
+                let find = || {
+                    let slot = locked.key(planned.hash).find(key);
+                    slot.map(|slot| slot.held_bytes())
+                };
+                let was = *held.entry(key).or_insert_with(find);
+                let is = match planned.op.kind {
+                    Kind::Put { value, .. } => {
+                        let value = self.options.bytes_in_memory(value, self.disk.is_some());
+                        growth.put(key, value, was);
+                        new_keys += usize::from(was.is_none());
+                        new_bytes += key.len() + value;
+                        Some(entry_bytes(key, value))
+                    }
+                    _ => {
+                        growth.keys -= i64::from(was.is_some());
+                        growth.bytes -= was.unwrap_or(0) as i64;
+                        None
+                    }
+                };
+                held.insert(key, is);
+            }
+            if let Some(planned) = group.first() {
+                let tables = locked.key(planned.hash).growth_bytes(new_keys, new_bytes);
+                growth.bytes += tables as i64;
+            }
         }
-        let is_new = |key| self.keyspace().lock(key).find(key).is_none();
-        let more = u64::from(key.is_some_and(is_new));
-        if options.is_exceeded(self.keyspace(), more) {
-            return Err(Error::AtLimit);
+        locked.rewind();
+        self.refuse(growth)
+    }
+
+    /// Refuses `growth` beyond the limits.
+    fn refuse(&self, growth: Growth) -> Result<(), Error> {
+        let adds = growth.keys > 0 || growth.bytes > 0;
+        match adds && self.options.would_be_exceeded(self.keyspace(), growth) {
+            true => Err(Error::AtLimit),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Removes the least used entries until the store holds no more than it may. The entry of `written` stays.
@@ -72,7 +202,7 @@ impl Inner {
         }
         let keyspace = self.keyspace();
         let mut wraps = 0;
-        while wraps < MOST_WRAPS && options.is_exceeded(keyspace, 0) {
+        while wraps < MOST_WRAPS && options.would_be_exceeded(keyspace, Growth::default()) {
             let mut appended = None;
             let log = |key: &[u8]| {
                 let disk = self.disk.as_ref();

@@ -50,8 +50,10 @@ pub struct Options {
     pub mapped: bool,
     /// The most keys; `None` for no limit.
     pub max_keys: Option<u64>,
-    /// The most bytes of memory that keys, values and tables take; `None` for no limit. In a store without a limit of
-    /// keys, the tables alone take about 1.4 MB.
+    /// The most bytes of memory that keys, values and tables take, as [`Stats::memory_bytes`](crate::Stats::memory_bytes)
+    /// counts them; `None` for no limit. With [`AtLimit::Evict`], pieces of memory that are being filled come on top: at most
+    /// 2 KiB for each 256 keys of `max_keys`, and at most 8 MiB. With [`AtLimit::Refuse`], they count, and take up to a
+    /// sixteenth of the limit.
     pub max_memory_bytes: Option<u64>,
     /// What happens at these limits.
     pub at_limit: AtLimit,
@@ -66,7 +68,8 @@ pub enum AtLimit {
     /// moment.
     #[default]
     Evict,
-    /// Writes that add to the store are refused ([`Error::AtLimit`](crate::Error::AtLimit)).
+    /// Writes that add to the store are refused ([`Error::AtLimit`](crate::Error::AtLimit)), so that it never exceeds its
+    /// limits; a batch is refused as a whole. Of several threads, one adds at a time.
     Refuse,
 }
 

@@ -64,7 +64,8 @@ impl<'s> Writer<'s> {
             if locked.find(key).is_none() {
                 return Ok(false);
             }
-            self.write(locked, key, None, None)?;
+            let written = self.write(locked, key, None, None)?;
+            self.settle(written)?;
             Ok(true)
         })
     }
@@ -98,15 +99,18 @@ impl<'s> Writer<'s> {
         next: Option<&[u8]>,
         expires_at: Option<u64>,
     ) -> Result<bool, Error> {
-        if next.is_some() {
-            self.inner.check_limit(Some(key))?;
-        }
+        let growth = match next {
+            Some(next) => self.inner.check_limit(key, next)?,
+            None => None,
+        };
         let mut locked = self.inner.keyspace().lock(key);
         let slot = locked.find(key);
         let was_there = slot.is_some();
         let is_expected = show(self.inner, slot, |value| value == expected)?;
         if is_expected && (was_there || next.is_some()) {
-            self.write(locked, key, next, expires_at)?;
+            let written = self.write(locked, key, next, expires_at)?;
+            drop(growth);
+            self.settle(written)?;
         }
         Ok(is_expected)
     }
@@ -126,7 +130,7 @@ impl<'s> Writer<'s> {
     }
 
     fn try_apply(&self, batch: &Batch) -> Result<(), Error> {
-        self.inner.check_limit(None)?;
+        let growth = self.inner.lock_growth();
         let keyspace = self.inner.keyspace();
         let plan = Plan::new(keyspace, &batch.body);
         let is_put = |planned: &Planned<'_>| matches!(planned.op.kind, Kind::Put { .. });
@@ -136,6 +140,9 @@ impl<'s> Writer<'s> {
         };
         let hashes = plan.iter().map(|planned| planned.hash);
         let mut locked = keyspace.lock_all(hashes, Purpose::Change);
+        if growth.is_some() {
+            self.inner.check_batch(&plan, &mut locked)?;
+        }
         let appended = match &self.inner.disk {
             None => None,
             Some(disk) => Some(with_draft(|draft| {
@@ -162,11 +169,11 @@ impl<'s> Writer<'s> {
             }
         }
         drop(locked);
-        match appended {
-            Some((disk, appended)) => self.inner.settle(disk, appended, self.durability)?,
-            None => self.inner.wakeup.has_grown(),
+        drop(growth);
+        if appended.is_none() {
+            self.inner.wakeup.has_grown();
         }
-        Ok(())
+        self.settle(appended)
     }
 
     /// When a key expires that is put without an expiry of its own.
@@ -190,14 +197,16 @@ impl<'s> Writer<'s> {
             self.inner.wakeup.has_expiries();
         }
         self.inner.with_room(|| {
-            self.inner.check_limit(Some(key))?;
+            let growth = self.inner.check_limit(key, value)?;
             let locked = self.inner.keyspace().lock(key);
-            self.write(locked, key, Some(value), expires_at)
+            let written = self.write(locked, key, Some(value), expires_at)?;
+            drop(growth);
+            self.settle(written)
         })?;
         self.inner.make_room(Some(key))
     }
 
-    /// Puts a value at a key, or deletes it, in the log and in memory.
+    /// Puts a value at a key, or deletes it, in the log and in memory. [`settle`](Self::settle) follows.
     #[inline]
     fn write(
         &self,
@@ -205,8 +214,9 @@ impl<'s> Writer<'s> {
         key: &[u8],
         value: Option<&[u8]>,
         expires_at: Option<u64>,
-    ) -> Result<(), Error> {
-        let Some(disk) = &self.inner.disk else {
+    ) -> Result<Option<(&'s Disk, Appended)>, Error> {
+        let inner: &'s Inner = self.inner;
+        let Some(disk) = &inner.disk else {
             match value {
                 Some(value) => {
                     locked.put(key, NewString::Held(value), expires_at);
@@ -214,7 +224,7 @@ impl<'s> Writer<'s> {
                 }
                 None => locked.remove(key),
             }
-            return Ok(());
+            return Ok(None);
         };
         let kind = match value {
             Some(value) => Kind::Put {
@@ -235,8 +245,16 @@ impl<'s> Writer<'s> {
             }
             None => locked.remove(key),
         }
-        drop(locked);
-        self.inner.settle(disk, appended, self.durability)
+        Ok(Some((disk, appended)))
+    }
+
+    /// What follows a write once no lock is held.
+    #[inline]
+    fn settle(&self, written: Option<(&Disk, Appended)>) -> Result<(), Error> {
+        match written {
+            Some((disk, appended)) => self.inner.settle(disk, appended, self.durability),
+            None => Ok(()),
+        }
     }
 }
 
