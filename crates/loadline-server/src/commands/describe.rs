@@ -86,6 +86,7 @@ fn describe(reply: &mut Reply<'_>, known: &Known) {
     }
     let (first, last, step) = match known.keys {
         Keys::At(first, last, step) => (first, last, step),
+        Keys::Sort => (1, 1, 1),
         Keys::None | Keys::Counted(_) => (0, 0, 0),
     };
     for position in [first, last, step] {
@@ -149,6 +150,7 @@ fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
     Ok(match known.keys {
         Keys::None => Vec::new(),
         Keys::At(first, last, step) => keys_at(words, first, last, step).collect(),
+        Keys::Sort => sort_keys(words),
         Keys::Counted(place) => {
             let keys = usize::try_from(leading_number(words[place])).ok();
             let keys = keys.and_then(|count| words[place + 1..].get(..count));
@@ -157,6 +159,23 @@ fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
                 .to_vec()
         }
     })
+}
+
+/// The keys of SORT. The words behind other options are none, and neither is a STORE at the end.
+fn sort_keys<'w>(words: &[&'w [u8]]) -> Vec<&'w [u8]> {
+    let mut store = None;
+    let mut place = 2;
+    while let Some(word) = words.get(place) {
+        place += match () {
+            () if is(word, "LIMIT") => 3,
+            () if is(word, "GET") || is(word, "BY") => 2,
+            () => 1,
+        };
+        if is(word, "STORE") {
+            store = words.get(place).copied().or(store);
+        }
+    }
+    words.get(1).copied().into_iter().chain(store).collect()
 }
 
 /// The number at the start of a word, or 0: `atoi`, which Redis uses here but not when it executes the

@@ -6,10 +6,12 @@ use loadline_store::{Entry, List, Value, View};
 
 use super::numbers::{double, integer};
 use super::refusal::{Refusal, SYNTAX, WRONG_TYPE};
-use super::{Call, Known, ONE, Words, is, read, write};
+use super::{Call, Keys, Known, ONE, Words, is, read, write};
 
 pub(super) const TABLE: &[Known] = &[
-    write("SORT", -2, ONE, |call, words| sort(call, words, true)),
+    write("SORT", -2, Keys::Sort, |call, words| {
+        sort(call, words, true)
+    }),
     read("SORT_RO", -2, ONE, |call, words| sort(call, words, false)),
 ];
 

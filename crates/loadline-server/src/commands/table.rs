@@ -66,6 +66,8 @@ pub(super) enum Keys {
     At(i32, i32, i32),
     /// A count at this index, followed by the keys.
     Counted(usize),
+    /// Those of SORT: the first word behind the name, and the one behind the last STORE.
+    Sort,
 }
 
 pub(super) const ONE: Keys = Keys::At(1, 1, 1);

@@ -9,6 +9,7 @@
 mod as_redis;
 mod clients;
 mod eviction;
+mod getkeys;
 mod help;
 mod hostile;
 mod places;
@@ -16,3 +17,4 @@ mod random;
 mod support;
 mod survival;
 mod tools;
+mod transactions;

@@ -1,0 +1,43 @@
+//! COMMAND GETKEYS of our server and of a real redis-server, for all commands that ours has.
+
+use loadline_server::ServerConfig;
+
+use crate::support::{Ours, Redis, ask};
+
+/// Arguments in whose number, numbers and keywords the rules for keys differ.
+const ARGUMENTS: [&str; 16] = [
+    "a",
+    "a b",
+    "a b c",
+    "a b c d",
+    "a b c d e",
+    "1 a",
+    "2 a b c",
+    "a 2 b c",
+    "0 a b",
+    "x 1 a",
+    "a store b",
+    "a STORE b store c",
+    "a store",
+    "a by store store b",
+    "a get b limit 0 store store c",
+    "usage a store b",
+];
+
+#[test]
+fn keys_of_every_command_are_those_of_redis() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let (mut one, mut other) = (ours.connect(), redis.connect());
+    let list = ask(&mut one, "COMMAND LIST");
+    let names: Vec<&str> = list
+        .lines()
+        .filter(|line| !line.starts_with(['*', '$']))
+        .collect();
+    assert!(names.len() > 100 && names.contains(&"sort"), "{names:?}");
+    for name in names {
+        for arguments in ARGUMENTS {
+            let line = format!("COMMAND GETKEYS {name} {arguments}");
+            assert_eq!(ask(&mut one, &line), ask(&mut other, &line), "{line}");
+        }
+    }
+}
