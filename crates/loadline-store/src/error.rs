@@ -71,6 +71,9 @@ pub enum Error {
         /// The first error.
         reason: String,
     },
+    /// The store was opened for reading only ([`Store::open_read_only`](crate::Store::open_read_only)).
+    #[error("the store is open for reading only")]
+    ReadOnly,
     /// The operating system refused an operation on a file.
     #[error("{}: {source}", path.display())]
     Io {

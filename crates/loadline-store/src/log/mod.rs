@@ -178,7 +178,7 @@ impl Log {
             });
         }
         let mut tail = locked(&self.tail);
-        self.check()?;
+        self.check_write()?;
         self.check_room(&mut tail, room)?;
         let bytes = draft.len() as u64;
         let fits = |active: &Active| active.offset + bytes <= active.segment.allocated();
@@ -328,7 +328,7 @@ impl Log {
     /// Those of [`append`](Self::append).
     pub(crate) fn roll(&self) -> Result<u32, Error> {
         let mut tail = locked(&self.tail);
-        self.check()?;
+        self.check_write()?;
         self.begin_segment(&mut tail, 0, Room::Reserve)?;
         Ok(tail.next_segment - 1)
     }
@@ -391,6 +391,19 @@ impl Log {
             self.has_full.store(true, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Whether nothing is written.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.storage.is_read_only()
+    }
+
+    /// Refuses where nothing is written, or the log has failed.
+    fn check_write(&self) -> Result<(), Error> {
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        self.check()
     }
 
     /// Refuses where the log has failed.

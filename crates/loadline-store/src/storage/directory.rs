@@ -32,6 +32,7 @@ const RESERVING: [i64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 pub(crate) struct Directory {
     path: PathBuf,
     is_mapped: bool,
+    is_read_only: bool,
     /// Open, and with it locked, as long as the store is.
     lock: File,
 }
@@ -62,18 +63,36 @@ impl Directory {
             io::ErrorKind::AlreadyExists => Error::io(path, Errno::NOTDIR.into()),
             _ => Error::io(path, error),
         })?;
-        let lock_path = path.join(LOCK);
-        let lock = lock(&lock_path).map_err(|error| match error {
+        Self::of(path, lock(&path.join(LOCK)), mapped, false)
+    }
+
+    /// Opens the directory for reading only. Several processes can do that at the same time, while no store in it is open
+    /// for writing.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] where a store in it is open for writing, [`Error::Io`].
+    pub(crate) fn open_read_only(path: &Path, mapped: bool) -> Result<Self, Error> {
+        Self::of(path, lock_shared(path), mapped, true)
+    }
+
+    fn of(
+        path: &Path,
+        lock: Result<File, Refused>,
+        mapped: bool,
+        is_read_only: bool,
+    ) -> Result<Self, Error> {
+        let lock = lock.map_err(|error| match error {
             Refused::Held(pid) => Error::InUse {
                 path: path.to_owned(),
                 pid,
             },
-            Refused::Failed(error) => Error::io(&lock_path, error),
+            Refused::Failed(error) => Error::io(&path.join(LOCK), error),
         })?;
         let kind = fstatfs(&lock).map(|of| of.f_type);
         Ok(Self {
             path: path.to_owned(),
             is_mapped: mapped && kind.is_ok_and(|kind| RESERVING.contains(&kind)),
+            is_read_only,
             lock,
         })
     }
@@ -148,6 +167,9 @@ impl Storage for Directory {
     }
 
     fn create(&self, name: &str, bytes: u64, head: &[u8]) -> io::Result<NewFile> {
+        if self.is_read_only {
+            return Err(Errno::ROFS.into());
+        }
         let path = self.path.join(name);
         let mut options = OpenOptions::new();
         let file = options
@@ -166,7 +188,7 @@ impl Storage for Directory {
     fn open(&self, name: &str) -> io::Result<Arc<dyn Stored>> {
         let file = OpenOptions::new()
             .read(true)
-            .write(true)
+            .write(!self.is_read_only)
             .open(self.path.join(name))?;
         let bytes = if self.is_mapped {
             file.metadata()?.len()
@@ -186,13 +208,23 @@ impl Storage for Directory {
         Ok(Arc::new(File::open(self.path.join(name))?))
     }
 
+    fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
     fn shorten(&self, name: &str, bytes: u64) -> io::Result<()> {
+        if self.is_read_only {
+            return Ok(());
+        }
         let mut options = OpenOptions::new();
         let file = options.write(true).open(self.path.join(name))?;
         file.set_len(bytes)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        if self.is_read_only {
+            return Ok(());
+        }
         fs::remove_file(self.path.join(name))
     }
 
@@ -202,6 +234,9 @@ impl Storage for Directory {
     }
 
     fn reserve(&self, bytes: u64) -> io::Result<()> {
+        if self.is_read_only {
+            return Err(Errno::ROFS.into());
+        }
         let path = self.path.join(RESERVE);
         if bytes == 0 {
             return match fs::remove_file(path) {
@@ -301,6 +336,21 @@ fn holder(lock: &File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
+/// Locks the directory at `path` together with others that read only, and writes nothing to it.
+fn lock_shared(path: &Path) -> Result<File, Refused> {
+    let file = match File::open(path.join(LOCK)) {
+        // No store in it has been opened for writing since the file was removed.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => File::open(path),
+        opened => opened,
+    };
+    let file = file.map_err(Refused::Failed)?;
+    match file.try_lock_shared() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Refused::Held(holder(&file))),
+        Err(TryLockError::Error(error)) => Err(Refused::Failed(error)),
+    }
+}
+
 /// Locks the file at `path` and writes the number of this process to it.
 fn lock(path: &Path) -> Result<File, Refused> {
     let mut options = OpenOptions::new();
@@ -309,7 +359,9 @@ fn lock(path: &Path) -> Result<File, Refused> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            return Err(Refused::Held(holder(&file)));
+            // Those that read only have not written their number.
+            let is_written = file.try_lock_shared().is_err();
+            return Err(Refused::Held(holder(&file).filter(|_| is_written)));
         }
         Err(TryLockError::Error(error)) => return Err(Refused::Failed(error)),
     }

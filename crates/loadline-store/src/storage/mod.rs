@@ -38,14 +38,26 @@ pub(crate) trait Storage: Debug + Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
 
     /// Bytes that more files can take, as far as that is known.
-    fn free_bytes(&self) -> Option<u64>;
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
 
     /// Keeps `bytes` bytes of the disk for later, in the place of those of the last call, which stay kept where that fails. With
     /// 0, they can be used.
-    fn reserve(&self, bytes: u64) -> io::Result<()>;
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let _ = bytes;
+        Ok(())
+    }
 
     /// Bytes that are kept for later, also by an earlier process.
-    fn reserved_bytes(&self) -> u64;
+    fn reserved_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Whether nothing is written. Files then stay as they are, also where they are cut off or removed.
+    fn is_read_only(&self) -> bool {
+        false
+    }
 
     /// Returns when all names of files that were made or removed have reached the disk.
     fn sync_names(&self) -> io::Result<()>;

@@ -78,6 +78,11 @@ impl Inner {
         &self.databases[0]
     }
 
+    /// The part on disk, if it is written.
+    pub(crate) fn written_disk(&self) -> Option<&Disk> {
+        self.disk.as_ref().filter(|disk| !disk.log.is_read_only())
+    }
+
     /// Shows `look` a value that is kept in the log only. The shard of its key has to be locked: the log
     /// keeps the segment as long.
     pub(crate) fn read_outside<R>(

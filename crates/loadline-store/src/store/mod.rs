@@ -380,7 +380,7 @@ impl Store {
     /// # Errors
     /// [`Error::Failed`].
     pub fn sync(&self) -> Result<(), Error> {
-        match &self.inner.disk {
+        match self.inner.written_disk() {
             Some(disk) => disk.log.sync(disk.log.position()),
             None => Ok(()),
         }
@@ -437,7 +437,7 @@ impl Store {
         /// opened just before.
         const MOST_HINTS: u32 = 16;
         self.upkeep = None;
-        let Some(disk) = &self.inner.disk else {
+        let Some(disk) = self.inner.written_disk() else {
             return Ok(());
         };
         disk.log.finish()?;

@@ -67,7 +67,10 @@ impl Store {
     /// [`Error::NoStore`], [`Error::InUse`] where it is open, [`Error::Damaged`] for a missing file, [`Error::Version`],
     /// [`Error::Io`].
     pub fn check(dir: impl AsRef<Path>) -> Result<Checked, Error> {
-        let (directory, examined) = existing(dir.as_ref())?;
+        let dir = dir.as_ref();
+        require_store(dir)?;
+        let directory = Directory::open_read_only(dir, true)?;
+        let examined = recovery::examine(&directory, Hints::Compare)?;
         Ok(checked(&examined, &directory))
     }
 
@@ -92,6 +95,41 @@ impl Store {
     pub fn open_existing(dir: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         require_store(dir.as_ref())?;
         Self::open(dir, options)
+    }
+
+    /// Opens an existing store for reading only: its directory stays as it is to the byte, also where an opening for writing
+    /// would cut off what was being written when the machine stopped ([`Stats::torn`](super::Stats::torn)). Several
+    /// processes can read a store at the same time, while none has it open for writing. Writes return [`Error::ReadOnly`],
+    /// limits of the options have no effect, and [`sync`](Self::sync) and [`close`](Self::close) do nothing.
+    ///
+    /// ```
+    /// use loadline_store::{Error, Options, Store};
+    ///
+    /// let dir = tempfile::tempdir()?;
+    /// let store = Store::open(dir.path(), Options::new())?;
+    /// store.put(b"greeting", b"hello")?;
+    /// store.close()?;
+    /// let store = Store::open_read_only(dir.path(), Options::new())?;
+    /// assert_eq!(store.get(b"greeting")?.as_deref(), Some(&b"hello"[..]));
+    /// assert!(matches!(store.delete(b"greeting"), Err(Error::ReadOnly)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoStore`]; [`Error::InUse`] where it is open for writing; [`Error::Damaged`], [`Error::Version`],
+    /// [`Error::Io`].
+    pub fn open_read_only(dir: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
+        let dir = dir.as_ref();
+        require_store(dir)?;
+        let directory = Directory::open_read_only(dir, options.mapped)?;
+        let is_mapped = directory.is_mapped();
+        let options = Options {
+            max_keys: None,
+            max_memory_bytes: None,
+            ..options
+        };
+        let store = Self::open_on(Box::new(directory), options)?;
+        Ok(Self { is_mapped, ..store })
     }
 
     /// Number of keys that [`scan`](Self::scan) does not show: those that hold no string, and those in other databases of

@@ -63,7 +63,7 @@ fn hints(checked: &Checked) -> String {
 }
 
 fn stat(dir: &Path) -> Result<(), Failure> {
-    let stats = open_existing(dir)?.stats();
+    let stats = open_read_only(dir)?.stats();
     files::print(&format!(
         "keys           {}\nlive bytes     {}\ndisk bytes     {}\nfiles          {}\nread as hints  {}\nmemory bytes   {}\nmapped         {}\n{}",
         stats.keys,
@@ -123,7 +123,7 @@ fn repair(dir: &Path, drops: bool) -> Result<(), Failure> {
 }
 
 fn export(dir: &Path) -> Result<(), Failure> {
-    let store = open_existing(dir)?;
+    let store = open_read_only(dir)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut written = Ok(());
     let mut command = Vec::new();
@@ -274,6 +274,12 @@ fn counted(entries: usize) -> String {
         1 => "1 entry".to_owned(),
         _ => format!("{entries} entries"),
     }
+}
+
+/// Opens an existing store, whose files stay as they are.
+fn open_read_only(dir: &Path) -> Result<Store, Failure> {
+    let store = Store::open_read_only(dir, Options::new());
+    store.map_err(|error| failure_in(dir, &error))
 }
 
 /// Opens an existing store.

@@ -268,3 +268,63 @@ fn damage_to_the_last_write_before_a_close_is_noticed() {
         "{error}"
     );
 }
+
+/// Names, bytes and times of change of the files in a directory.
+fn files(dir: &std::path::Path) -> Vec<(String, Vec<u8>, std::time::SystemTime)> {
+    let files = std::fs::read_dir(dir).unwrap().map(|file| {
+        let file = file.unwrap();
+        let changed = file.metadata().unwrap().modified().unwrap();
+        let name = file.file_name().into_string().unwrap();
+        (name, std::fs::read(file.path()).unwrap(), changed)
+    });
+    let mut files: Vec<_> = files.collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn reading_a_store_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let read = || Store::open_read_only(dir.path(), Options::new());
+    assert!(matches!(read(), Err(Error::NoStore { .. })));
+    assert!(files(dir.path()).is_empty());
+    let store = Store::open(dir.path(), Options::new()).unwrap();
+    for number in 0..100_u8 {
+        store.put(&[number], &[number; 1_000]).unwrap();
+    }
+    let soon = crate::clock::now_ms() + 1;
+    store.put_until(b"expiring", b"", Some(soon)).unwrap();
+    assert!(matches!(read(), Err(Error::InUse { pid: Some(_), .. })));
+    drop(store);
+    // The last record is torn, and there is a hint of no segment.
+    let log = dir.path().join("0000000001.log");
+    let bytes = std::fs::read(&log).unwrap();
+    let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    std::fs::write(&log, &bytes[..last - 1]).unwrap();
+    std::fs::write(dir.path().join("0000000007.hint"), b"x").unwrap();
+    let before = files(dir.path());
+    let (store, other) = (read().unwrap(), read().unwrap());
+    assert_eq!(held(&store), held(&other));
+    assert_eq!(store.stats().keys, 100);
+    assert!(store.stats().torn.is_some());
+    let written = [
+        store.put(b"key", b"value"),
+        store.put(&[1], &[0; 10_000]),
+        store.delete(&[1]).map(drop),
+        store.compact(),
+        store.apply(crate::store::Batch::new().delete(&[1])),
+    ];
+    for written in written {
+        assert!(matches!(written, Err(Error::ReadOnly)), "{written:?}");
+    }
+    assert_eq!(store.get(&[1]).unwrap(), Some(vec![1; 1_000]));
+    assert_eq!(Store::check(dir.path()).unwrap().files, 1);
+    let writing = Store::open(dir.path(), Options::new());
+    assert!(matches!(writing, Err(Error::InUse { pid: None, .. })));
+    store.sync().unwrap();
+    store.close().unwrap();
+    drop(other);
+    assert!(files(dir.path()) == before, "a file has changed");
+    Store::open(dir.path(), Options::new()).unwrap();
+    assert!(files(dir.path()) != before);
+}
