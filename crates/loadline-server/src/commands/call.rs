@@ -112,7 +112,7 @@ impl Call<'_> {
     pub(super) fn is_growing(&self, known: &Known) -> bool {
         match &self.session.queue {
             Some(queue) if known.name == "EXEC" => queue.grows,
-            Some(_) => known.grows() || !transactions::runs_at_once(known.name),
+            Some(_) => known.grows() || !transactions::ends_one(known.name),
             None => known.grows(),
         }
     }

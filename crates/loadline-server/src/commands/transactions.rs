@@ -22,6 +22,11 @@ pub(super) fn runs_at_once(name: &str) -> bool {
     ["MULTI", "EXEC", "DISCARD", "WATCH", "RESET", "QUIT"].contains(&name)
 }
 
+/// Whether a command can end a transaction. When memory is full, no other one is executed or queued inside MULTI.
+pub(super) fn ends_one(name: &str) -> bool {
+    ["EXEC", "DISCARD", "RESET", "QUIT"].contains(&name)
+}
+
 /// Whether a command is refused inside MULTI, as in Redis.
 pub(super) fn is_forbidden(name: &str) -> bool {
     ["SAVE", "SHUTDOWN"].contains(&name)

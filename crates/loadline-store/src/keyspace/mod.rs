@@ -63,7 +63,7 @@ pub struct Keyspace {
 
 /// A function that is called with the keys of entries whose time has come, before these are freed. Their shard is locked.
 pub(crate) trait OnExpiry: Debug + Send + Sync {
-    fn expired<'k>(&self, keys: &mut dyn Iterator<Item = &'k [u8]>);
+    fn expired(&self, keys: &mut dyn Iterator<Item = &[u8]>);
 }
 
 /// What happened in a keyspace since it was created, and what it holds.

@@ -35,7 +35,7 @@ struct Logged {
 }
 
 impl OnExpiry for Logged {
-    fn expired<'k>(&self, keys: &mut dyn Iterator<Item = &'k [u8]>) {
+    fn expired(&self, keys: &mut dyn Iterator<Item = &[u8]>) {
         let database = self.database;
         let mut keys = keys.peekable();
         while keys.peek().is_some() {
@@ -116,7 +116,7 @@ impl Expired {
 }
 
 impl OnExpiry for Queued {
-    fn expired<'k>(&self, keys: &mut dyn Iterator<Item = &'k [u8]>) {
+    fn expired(&self, keys: &mut dyn Iterator<Item = &[u8]>) {
         let expired = &self.expired;
         let database = expired.numbers[self.index].load(Ordering::Relaxed) as u8;
         let mut ops = expired.ops.lock().unwrap_or_else(PoisonError::into_inner);

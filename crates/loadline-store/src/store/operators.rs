@@ -118,16 +118,13 @@ impl Store {
     /// # Errors
     /// [`Error::NoStore`]; [`Error::InUse`] where it is open for writing; [`Error::Damaged`], [`Error::Version`],
     /// [`Error::Io`].
-    pub fn open_read_only(dir: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
+    pub fn open_read_only(dir: impl AsRef<Path>, mut options: Options) -> Result<Self, Error> {
         let dir = dir.as_ref();
         require_store(dir)?;
         let directory = Directory::open_read_only(dir, options.mapped)?;
         let is_mapped = directory.is_mapped();
-        let options = Options {
-            max_keys: None,
-            max_memory_bytes: None,
-            ..options
-        };
+        options.max_keys = None;
+        options.max_memory_bytes = None;
         let store = Self::open_on(Box::new(directory), options)?;
         Ok(Self { is_mapped, ..store })
     }
