@@ -36,7 +36,8 @@ fn reopened(store: Store, journal: &Journal) -> Vec<Vec<u8>> {
 
 #[test]
 fn expired_keys_do_not_return_when_the_clock_goes_back() {
-    let observe: [(&str, fn(&Store)); 5] = [
+    type Observe = fn(&Store);
+    let observe: [(&str, Observe); 5] = [
         ("get", |store| {
             (0..100_u8).for_each(|number| assert_eq!(store.get(&[number]).unwrap(), None));
         }),
