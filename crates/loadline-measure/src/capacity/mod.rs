@@ -12,8 +12,8 @@
 //!
 //! A disturbance of the machine (a CPU that pauses, other processes, a late generator) can only lengthen
 //! response times. A trial that held therefore always counts. A trial that failed counts only if the
-//! machine was undisturbed; otherwise it is spoiled and repeated. If too many trials are spoiled, there is
-//! no answer. From time to time a closed loop checks whether the machine is as fast as at the beginning. If
+//! disturbance cannot have made the difference; otherwise it is spoiled and repeated. If too many trials are
+//! spoiled, no rate is confirmed, and the answer is an interval. From time to time a closed loop checks whether the machine is as fast as at the beginning. If
 //! it is slower, trials that failed since the last check are spoiled too.
 //!
 //! ```
@@ -112,6 +112,13 @@ pub struct Answer {
     /// The percentile of the limit in that closed loop, in nanoseconds.
     #[serde(default)]
     pub closed_loop_value_ns: Option<f64>,
+    /// Operations per second of the fastest closed loop of the search, which later ones are compared with.
+    #[serde(rename = "closed_loop_best_ops_per_s", default)]
+    pub closed_loop_best: Option<f64>,
+    /// The fastest closed loop over the slowest one, of those that found the machine unchanged: a change of its
+    /// speed by this factor would not have been noticed.
+    #[serde(default = "unchanged")]
+    pub speed_spread: f64,
     /// Operations per second of the closed loop at the end of the search.
     #[serde(rename = "closed_loop_after_ops_per_s", default)]
     pub closed_loop_after: Option<f64>,
@@ -123,12 +130,15 @@ pub struct Answer {
     pub rate: Option<f64>,
     /// The percentile at that rate in nanoseconds: the median of the trials that held.
     pub value_ns: Option<f64>,
-    /// The highest rate that held in most of its trials, confirmed or not, in operations per second.
-    #[serde(rename = "held_ops_per_s", default)]
-    pub held: Option<f64>,
-    /// Trials at that rate.
+    /// The highest rate that is known to keep the limit, confirmed as the answer or not; `None` if no trial held.
+    #[serde(default)]
+    pub lower: Option<Bound>,
+    /// The lowest rate that is known to miss it; `None` if none failed often enough for the target's own reasons.
+    #[serde(default)]
+    pub upper: Option<Bound>,
+    /// Trials at the lower bound.
     pub confirmations: Tally,
-    /// Trials at the next higher rate, which failed.
+    /// Trials at the upper bound.
     pub above: Tally,
     /// The rate from which latency grows faster than the load, in operations per second; `None` if the curve
     /// has no knee.
@@ -147,6 +157,19 @@ pub struct Answer {
     /// Notes for the reader, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// A rate that bounds the capacity, with the trials that show it. What holds at a rate holds at lower ones, and what
+/// fails at a rate fails at higher ones, so trials at other rates count too.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bound {
+    /// Operations per second.
+    #[serde(rename = "rate_ops_per_s", serialize_with = "finite")]
+    pub rate: f64,
+    /// Trials that held at this rate or a higher one.
+    pub held: u32,
+    /// Trials that failed at this rate or a lower one.
+    pub failed: u32,
 }
 
 /// Counts of trials at one rate.
@@ -169,7 +192,23 @@ impl Outcome {
     }
 }
 
+fn unchanged() -> f64 {
+    1.0
+}
+
 impl Answer {
+    /// The interval that contains the capacity, in operations per second: from the highest rate that holds to the
+    /// lowest one that fails. The upper end allows for changes of the machine's speed that were not noticed; `None`
+    /// if no rate failed for the target's own reasons.
+    #[must_use]
+    pub fn interval(&self) -> (Option<f64>, Option<f64>) {
+        let spread = self.speed_spread.max(1.0);
+        (
+            self.lower.map(|lower| lower.rate),
+            self.upper.map(|upper| upper.rate * spread),
+        )
+    }
+
     /// Whether the rate was confirmed by enough trials.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {
@@ -186,7 +225,7 @@ impl Answer {
     /// The points of the lowest rates above the answer that failed. They show what limits the load; at higher
     /// rates everything is saturated.
     pub fn failing(&self) -> impl Iterator<Item = &Point> {
-        saturation::failing(&self.curve, self.rate.or(self.held).unwrap_or(0.0))
+        saturation::failing(&self.curve, self.lower.map_or(0.0, |lower| lower.rate))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::Tally;
+use super::{Bound, Tally};
 
 /// The step between two rates. Two steps, with one undecided rate between them, are still less than 10 %.
 const STEP: f64 = 1.045;
@@ -130,6 +130,51 @@ impl Nodes {
         let blocked = of(&[Status::Blocked], first_bad.unwrap_or(i32::MAX));
         let high = blocked.into_iter().find(above).or(first_bad);
         Bracket { low, high }
+    }
+
+    /// The bounds that the trials prove, the lower one first. A trial that held at a rate speaks for all lower
+    /// rates too, and a failed one against all higher rates. A lower bound has a lead of [`LEAD`] such trials
+    /// or, if no rate has, the largest lead; an upper bound always has [`LEAD`].
+    pub(super) fn proven(&self) -> (Option<i32>, Option<i32>) {
+        let lead = |node: i32| {
+            let bound = self.bound(node);
+            i64::from(bound.held) - i64::from(bound.failed)
+        };
+        let of = |wanted: fn(&Tally) -> u32| {
+            let nodes = self.tallies.iter();
+            nodes.filter_map(move |(node, tally)| (wanted(tally) > 0).then_some(*node))
+        };
+        let holding: Vec<i32> = of(|tally| tally.held).collect();
+        let most = holding.iter().map(|node| lead(*node)).max();
+        let least = most.unwrap_or(0).clamp(1, LEAD);
+        let lower = holding.into_iter().rfind(|node| lead(*node) >= least);
+        let upper = of(|tally| tally.failed).find(|node| lead(*node) <= -LEAD);
+        (lower, upper)
+    }
+
+    /// A rate as a bound, with the trials at all rates that speak for and against it.
+    pub(super) fn bound(&self, node: i32) -> Bound {
+        Bound {
+            rate: self.rate(node),
+            held: self.sum(node..i32::MAX).held,
+            failed: self.sum(i32::MIN..node + 1).failed,
+        }
+    }
+
+    /// The next rate to try for an upper bound if trials at `high` remain undecided: above `high`, the load is
+    /// so much too high that no disturbance explains the result. `None` if there is nothing left to try.
+    pub(super) fn beyond(&self, high: i32, leap: impl Fn(i32) -> i32) -> Option<i32> {
+        let tried = || self.tallies.keys().copied().filter(|node| *node >= high);
+        let open = tried().find(|node| self.status(*node) == Status::Open);
+        let top = tried().last().unwrap_or(high);
+        let Some(bad) = tried().find(|node| self.status(*node) == Status::Bad) else {
+            let risen = (top + leap(top)).min(self.highest);
+            return open.or((risen > top).then_some(risen));
+        };
+        let open = open.filter(|node| *node < bad);
+        let below = tried().filter(|node| *node < bad).last().unwrap_or(high);
+        let next = open.or_else(|| self.untried_between(below, bad));
+        next.or_else(|| self.proven().1.is_none().then_some(bad))
     }
 
     /// A rate strictly between `low` and `high` that needs more trials.

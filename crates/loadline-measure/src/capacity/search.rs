@@ -86,6 +86,8 @@ pub struct Search {
     closed: Closed,
     /// The throughput that closed loops are compared with: the first one's, or a higher later one.
     reference: f64,
+    /// The slowest and the fastest check that was accepted, in operations per second.
+    speeds: (f64, f64),
     /// Throughputs of the closed loops in the current check.
     checking: Vec<f64>,
     /// The throughput at the last check.
@@ -128,6 +130,7 @@ impl Search {
             slo,
             closed,
             reference: closed.rate,
+            speeds: (closed.rate, closed.rate),
             checking: Vec::new(),
             checked: None,
             settled: 0,
@@ -291,16 +294,17 @@ impl Search {
     /// Confirms that `low` holds and `high` fails, alternating between the two so that both results cover the
     /// same time.
     fn confirm(&self, low: i32, high: i32) -> Wanted {
-        // One undecided rate can remain between them.
-        if high - low > 2 {
-            return Wanted::End(Outcome::Noisy);
-        }
+        let beyond = || self.nodes.beyond(high, |node| self.leap(node));
         let lead = |node| self.nodes.tally(node).lead().abs();
         match (self.nodes.decided(low), self.nodes.decided(high)) {
-            (Some(true), Some(false)) if self.is_contradicted(low, high) => {
+            // One undecided rate can remain between them.
+            (Some(true), Some(false)) if high - low > 2 || self.is_contradicted(low, high) => {
                 Wanted::End(Outcome::Noisy)
             }
             (Some(true), Some(false)) => Wanted::End(Outcome::Confirmed),
+            (Some(true), _) if self.nodes.status(high) == Status::Blocked => {
+                Wanted::Trial(beyond().unwrap_or(high), Role::Above)
+            }
             (Some(true), _) => Wanted::Trial(high, Role::Above),
             (_, Some(false)) => Wanted::Trial(low, Role::Confirm),
             _ if self.nodes.status(high) == Status::Blocked => Wanted::Trial(low, Role::Confirm),
@@ -327,6 +331,9 @@ impl Search {
         let is_faster = best > self.reference * DRIFT;
         if is_faster {
             self.reference = best;
+            self.speeds = (best, best);
+        } else if !is_slower {
+            self.speeds = (self.speeds.0.min(best), self.speeds.1.max(best));
         }
         let was_slower = self.settled < self.seen;
         self.seen = self.told.len();
@@ -371,17 +378,26 @@ impl Search {
             outcome => outcome,
         };
         let rate = rate_of(low).filter(|_| outcome == Outcome::Confirmed);
+        let (lower, upper) = self.nodes.proven();
+        let (low, high) = match rate {
+            Some(_) => (low, high),
+            None => (lower, upper),
+        };
+        let bound = |node: Option<i32>| node.map(|node| self.nodes.bound(node));
         let (limited_by, limited_because) =
             saturation::limited_by(&curve, rate_of(low).unwrap_or(0.0), outcome, &noise);
         Answer {
             slo: self.slo,
             closed_loop: self.closed.rate,
             closed_loop_value_ns: self.closed.value_ns,
+            closed_loop_best: Some(self.speeds.1),
+            speed_spread: (self.speeds.1 / self.speeds.0).max(1.0),
             closed_loop_after: self.checked,
             outcome,
             rate,
             value_ns: rate.and_then(|rate| self.value_at(rate)),
-            held: rate_of(low),
+            lower: bound(low),
+            upper: bound(high),
             confirmations: tally_of(low),
             above: tally_of(high),
             knee: curve::knee(&curve),

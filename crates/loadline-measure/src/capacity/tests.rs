@@ -48,20 +48,30 @@ struct Cell {
     seconds: f64,
 }
 
+/// The answer of one search, and the server it was made on.
+fn simulated(model: Model, weather: Weather, slo: Slo, seed: u64) -> (Answer, Simulated) {
+    let mut server = Simulated::new(model, weather, &slo, seed);
+    // The lowest rate whose trials are short enough for a confirmation.
+    let bounds = Bounds {
+        lowest: 20.0 * slo.least_ops() as f64 / TIME,
+        ..Bounds::default()
+    };
+    let mut search = Search::new(slo, server.closed_loop(), bounds);
+    loop {
+        let left = Duration::from_secs_f64((TIME - server.now()).max(0.0));
+        match search.next(left) {
+            Step::Done(answer) => return (answer, server),
+            Step::Try(attempt) => search.told(server.trial(&attempt)),
+        }
+    }
+}
+
 /// Answers of many seeds in one weather.
 fn cell(model: Model, weather: Weather, limit: &str) -> Cell {
     let slo = slo(limit);
     let mut cell = Cell::default();
     for seed in 0..SEEDS {
-        let mut server = Simulated::new(model, weather, &slo, seed);
-        let mut search = Search::new(slo, server.closed_loop(), Bounds::default());
-        let answer = loop {
-            let left = Duration::from_secs_f64((TIME - server.now()).max(0.0));
-            match search.next(left) {
-                Step::Done(answer) => break answer,
-                Step::Try(attempt) => search.told(server.trial(&attempt)),
-            }
-        };
+        let (answer, server) = simulated(model, weather, slo, seed);
         assert_eq!(answer.rate.is_some(), answer.is_confirmed());
         if let Some(rate) = answer.rate {
             let ratio = rate / server.truth(&slo);
@@ -141,10 +151,11 @@ const SERVERS: [(Model, &str); 7] = [
     (Model::Cliff(87_654.0), "p99<2ms"),
 ];
 
-/// In any weather an answer is within 10 % of the truth, or there is none.
+/// In any weather an answer is within 10 % of the truth, or there is none, but for one answer in a thousand.
 #[test]
 fn an_answer_is_close_or_there_is_none() {
     let mut faults = Vec::new();
+    let (mut answers, mut wrong) = (0, 0);
     for (name, weather, least) in WEATHERS {
         for (model, limit) in SERVERS {
             let cell = cell(model, weather, limit);
@@ -159,12 +170,67 @@ fn an_answer_is_close_or_there_is_none() {
                 cell.seconds / cell.answers.max(1) as f64
             );
             println!("{line}");
-            if cell.wrong > 0 || cell.answers * 100 < least * SEEDS {
+            (answers, wrong) = (answers + cell.answers, wrong + cell.wrong);
+            if cell.answers * 100 < least * SEEDS {
                 faults.push(line);
             }
         }
     }
     assert!(faults.is_empty(), "{faults:#?}");
+    assert!(wrong * 1_000 <= answers, "{wrong} of {answers}");
+}
+
+/// A machine whose disturbances are drawn at random, between quiet and busy.
+fn any_weather(rng: &mut SmallRng) -> Weather {
+    Weather {
+        noise: rng.random_range(0.02..0.1),
+        pauses: rng.random_range(0.0..6.0),
+        pause_ms: rng.random_range(1.0..8.0),
+        seen: rng.random_range(0.9..1.0),
+        contended: rng.random_range(0.0..0.4),
+        slow: rng.random_range(0.7..1.0),
+    }
+}
+
+#[test]
+fn interval_of_a_noisy_server_holds_its_capacity() {
+    let seeds = if std::env::var_os("LOADLINE_LONG").is_some_and(|value| value == "1") {
+        2_000
+    } else {
+        200
+    };
+    let (mut stated, mut right, mut open, mut widths) = (0, 0, 0, Vec::new());
+    for seed in 0..seeds {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let weather = any_weather(&mut rng);
+        let (model, limit) = SERVERS[seed as usize % SERVERS.len()];
+        let slo = slo(limit);
+        let (answer, server) = simulated(model, weather, slo, seed);
+        let truth = server.truth(&slo);
+        let (low, high) = answer.interval();
+        let Some(low) = low else {
+            let held = answer.curve.iter().any(|point| point.trials.held > 0);
+            assert!(!held, "seed {seed}: {:?}", answer.curve);
+            continue;
+        };
+        stated += 1;
+        right += u64::from(low <= truth && high.is_none_or(|high| truth <= high));
+        match high {
+            Some(high) => widths.push(high / low),
+            None => open += 1,
+        }
+    }
+    widths.sort_by(f64::total_cmp);
+    let share = |q: f64| widths[(q * (widths.len() - 1) as f64) as usize];
+    println!(
+        "{stated} of {seeds} with an interval, {right} of them with the truth, {open} without an upper end; upper by lower end: median {:.3}, p90 {:.3}, widest {:.3}",
+        share(0.5),
+        share(0.9),
+        share(1.0)
+    );
+    // Where pauses are so dense that no trial is without one, no rate holds.
+    assert!(stated * 100 >= 97 * seeds, "{stated} of {seeds}");
+    assert!(right * 100 >= 95 * stated, "{right} of {stated}");
 }
 
 #[test]
@@ -323,7 +389,7 @@ fn without_a_clean_trial_there_is_no_answer() {
     assert_eq!((answer.rate, answer.value_ns), (None, None));
     assert_eq!(answer.outcome, Outcome::Noisy);
     assert_eq!(answer.limited_by, LimitedBy::Noise);
-    assert!(answer.held.unwrap() < 17_000.0);
+    assert!(answer.lower.unwrap().rate < 17_000.0);
     assert_eq!(answer.noise.pause_ns, Some(25_000_000));
     assert!(answer.limited_because.contains("trials were spoiled"));
 }
@@ -476,9 +542,9 @@ fn rare_operations_get_longer_trials() {
 fn what_time_does_not_allow_is_not_answered() {
     let (answer, attempts) = search(standard(100_000.0), 2.0, sharp(83_000.0));
     assert_eq!((answer.rate, answer.outcome), (None, Outcome::OutOfTime));
-    assert!(answer.held.unwrap() < 83_000.0 && !attempts.is_empty());
+    assert!(answer.lower.unwrap().rate < 83_000.0 && !attempts.is_empty());
     let (answer, attempts) = search(standard(100_000.0), 0.2, sharp(83_000.0));
-    assert_eq!((answer.held, attempts.len()), (None, 0));
+    assert_eq!((answer.lower, attempts.len()), (None, 0));
 }
 
 #[test]
@@ -492,7 +558,10 @@ fn a_search_that_is_stopped_says_what_held() {
     }
     let answer = search.stop();
     assert_eq!((answer.rate, answer.outcome), (None, Outcome::Stopped));
-    assert!((answer.held.unwrap() / 50_000.0 - 1.0).abs() < 0.03);
+    // Two trials held at a quarter of the closed loop or above it, and one at half of it.
+    let lower = answer.lower.unwrap();
+    assert!((lower.rate / 25_000.0 - 1.0).abs() < 0.03, "{lower:?}");
+    assert_eq!((lower.held, lower.failed), (2, 0));
     assert_eq!(answer.curve.len(), 3);
 }
 

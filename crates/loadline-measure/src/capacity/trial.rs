@@ -21,6 +21,9 @@ const WAITED: f64 = 0.005;
 const OTHERS: f64 = 0.08;
 /// CPU time that the host took, as a share of one CPU.
 const STOLEN: f64 = 0.01;
+/// The factor by which the observed disturbance can be too small: short pauses escape the watch, and the waits
+/// of threads can add up in one queue.
+const UNSEEN: f64 = 4.0;
 
 /// The measurements of an open loop at one rate.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -39,6 +42,8 @@ pub struct Trial {
     pub p999_ns: Option<u64>,
     /// The 0.99 quantile of the generator's lag, in nanoseconds.
     pub lag_p99_ns: Option<u64>,
+    /// The generator's largest lag, in nanoseconds.
+    pub lag_max_ns: Option<u64>,
     /// Operations of the schedule that were never sent.
     pub not_sent: u64,
     /// Operations that failed.
@@ -100,29 +105,38 @@ pub(super) enum Disturbance {
 
 impl Trial {
     /// Judges the trial at `rate`. A disturbance can only increase response times, so a trial that held
-    /// counts; a failed one on a disturbed machine says nothing about the target.
+    /// counts; a failed one says nothing about the target if the disturbance can have made the difference.
     pub(super) fn verdict(&self, rate: f64, slo: &Slo) -> Verdict {
         let below = self.value_ns.is_some_and(|value| value < slo.limit_ns);
         if below && self.kept_up(rate) && self.errors == 0 {
             return Verdict::Held;
         }
+        let excess = self.value_ns.map(|value| value - slo.limit_ns);
         self.disturbance(slo)
-            .map_or(Verdict::Failed, Verdict::Spoiled)
+            .filter(|(_, added_ns)| excess.is_none_or(|excess| excess <= *added_ns))
+            .map_or(Verdict::Failed, |(by, _)| Verdict::Spoiled(by))
     }
 
-    fn disturbance(&self, slo: &Slo) -> Option<Disturbance> {
+    /// The disturbance, and the most that it can have added to a response time, in nanoseconds. Time in which a
+    /// server does not work delays each operation in its queue by no more than that time in total.
+    fn disturbance(&self, slo: &Slo) -> Option<(Disturbance, f64)> {
         let machine = &self.machine;
+        let seconds = machine.duration.as_secs_f64();
+        let waited = self.waited.unwrap_or(0.0) + machine.server_waited.unwrap_or(0.0);
+        let lost =
+            machine.paused.as_secs_f64() + (waited + machine.stolen.unwrap_or(0.0)) * seconds;
+        let added_ns = UNSEEN * lost * 1e9;
         let share = machine.paused.as_secs_f64() / machine.duration.as_secs_f64().max(1e-9);
         let long = machine.longest_pause.as_nanos() as f64 > PAUSE_SHARE * slo.limit_ns;
         if long || share > PAUSED || machine.stolen.is_some_and(|stolen| stolen > STOLEN) {
-            return Some(Disturbance::Pause);
+            return Some((Disturbance::Pause, added_ns));
         }
-        let waited = self.waited.unwrap_or(0.0) + machine.server_waited.unwrap_or(0.0);
         if waited > WAITED && machine.others.is_some_and(|others| others > OTHERS) {
-            return Some(Disturbance::Contention);
+            return Some((Disturbance::Contention, added_ns));
         }
         let is_busy = self.client_busy.is_some_and(|busy| busy > GENERATOR_BUSY);
-        (self.is_late() && !is_busy).then_some(Disturbance::Lag)
+        let added_ns = self.lag_max_ns.map_or(f64::INFINITY, |lag| lag as f64);
+        (self.is_late() && !is_busy).then_some((Disturbance::Lag, added_ns))
     }
 
     /// Whether the generator's own lag exceeded a tenth of the percentile.
@@ -274,5 +288,49 @@ mod tests {
             ..late(0.39)
         };
         assert_eq!(in_time.verdict(1_000.0, &slo()), Verdict::Failed);
+    }
+
+    #[test]
+    fn disturbance_excuses_only_as_much_as_it_can_add() {
+        let pause = Duration::from_micros(1_330);
+        let calm = Machine {
+            duration: Duration::from_millis(300),
+            pauses: 1,
+            paused: pause,
+            longest_pause: pause,
+            ..Machine::default()
+        };
+        // Pauses of 1.33 ms, or waits of 3 ms, make no p99 of 37 ms.
+        let far = |machine| Trial {
+            value_ns: Some(37e6),
+            machine,
+            ..good()
+        };
+        let waited = Machine {
+            others: Some(0.9),
+            server_waited: Some(0.01),
+            ..Machine::default()
+        };
+        for machine in [
+            calm,
+            Machine {
+                stolen: Some(0.02),
+                ..calm
+            },
+            Machine {
+                duration: calm.duration,
+                ..waited
+            },
+        ] {
+            let verdict = far(machine).verdict(1_000.0, &slo());
+            assert_eq!(verdict, Verdict::Failed, "{machine:?}");
+        }
+        // 3.2 ms can be 1.9 ms and the pause.
+        let near = Trial {
+            value_ns: Some(3.2e6),
+            ..far(calm)
+        };
+        let verdict = near.verdict(1_000.0, &slo());
+        assert_eq!(verdict, Verdict::Spoiled(Disturbance::Pause));
     }
 }

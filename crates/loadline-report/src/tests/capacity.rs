@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use loadline_measure::Record;
 use loadline_measure::capacity::{
-    Answer, Attempt, Bounds, Machine, Outcome, Role, Search, Step, Trial,
+    Answer, Attempt, Bound, Bounds, Machine, Outcome, Role, Search, Step, Tally, Trial,
 };
 use loadline_measure::record::Run;
+use loadline_measure::words;
 
 use super::{PIPE, TERMINAL, fixture};
 use crate::{TextOptions, capacity_findings, csv, html, junit, markdown, text};
@@ -95,9 +96,9 @@ fn sentence(change: impl Fn(&Attempt, Trial) -> Trial) -> String {
 #[test]
 fn a_search_in_a_pipe() {
     insta::assert_snapshot!(text(&record(), &PIPE), @r#"
-    redis-server carries 97.0k operations per second with p99 below 2 ms, where it
-      is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms; there the
-      server's CPU was 99 % busy, so the server is the limit.
+    redis-server carries 97.0k operations per second [97.0k, 101.4k] with p99 below
+      2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms;
+      there the server's CPU was 99 % busy, so the server is the limit.
 
     Response time by rate
     Response time by rate, on a log scale: . p50 * p99 o p99.9
@@ -119,13 +120,13 @@ fn a_search_in_a_pipe() {
                                                                    answer 97.0k ^
                    0                                    101.4k operations per second
 
-      rate  answered      p50      p99    p99.9  server  gen.  held
-     24.8k     24.8k  9.21 us  61.2 us  91.8 us    25 %  15 %   1/1
-     48.0k     48.0k  13.3 us  88.5 us   133 us    48 %  29 %   1/1
-     88.8k     88.8k  62.0 us   412 us   618 us    89 %  53 %   1/1
-     92.8k     92.8k  96.6 us   642 us   962 us    93 %  56 %   1/1  knee
-     97.0k     97.0k   231 us  1.54 ms  2.30 ms    97 %  58 %   5/5  answer
-    101.4k    100.0k   200 ms   396 ms   400 ms    99 %  61 %   0/5  beyond
+      rate  answered      p50      p99    p99.9  server  gen.  held  failed
+     24.8k     24.8k  9.21 us  61.2 us  91.8 us    25 %  15 %     1       0
+     48.0k     48.0k  13.3 us  88.5 us   133 us    48 %  29 %     1       0
+     88.8k     88.8k  62.0 us   412 us   618 us    89 %  53 %     1       0
+     92.8k     92.8k  96.6 us   642 us   962 us    93 %  56 %     1       0  knee
+     97.0k     97.0k   231 us  1.54 ms  2.30 ms    97 %  58 %     5       0  answer
+    101.4k    100.0k   200 ms   396 ms   400 ms    99 %  61 %     0       5  beyond
 
     Doctor: no findings.
 
@@ -136,9 +137,10 @@ fn a_search_in_a_pipe() {
         "too few": fewer than 100 samples lie beyond.
       server, gen.: CPU of the server and of the busiest generator thread, as shares
         of one CPU.
-      held: trials that kept the limit, of all at that rate that count; the figures
-        are those of the middle one. spoiled: the machine was disturbed in all.
-        knee: from there on latency grows faster than the rate.
+      held, failed: trials that kept the limit, and that did not; the figures are
+        those of the middle one. spoiled: it did not, but a disturbance of the
+        machine can be the reason. knee: from there on latency grows faster than the
+        rate.
 
     Where and how it was measured
       run: Loadline 0.1.0, 7f3a91, 2026-02-03T04:05:06Z
@@ -241,14 +243,15 @@ fn without_a_rate_the_sentence_says_what_is_known() {
     );
 }
 
-/// The first line is quoted, so it has no rate that was not confirmed.
+/// Sentences contradict neither each other nor themselves: one speed of the closed loop is never given without the
+/// one that it is compared with.
 #[test]
-fn without_an_answer_the_sentence_names_the_noise_and_the_closed_loop() {
+fn sentence_without_a_confirmed_rate_leads_with_the_bounds() {
     let pause = Duration::from_micros(3_600);
     let paused = |attempt: &Attempt| match serve(attempt) {
         trial if attempt.role == Role::Closed || attempt.rate < 30_000.0 => trial,
         trial => Trial {
-            value_ns: Some(9e6),
+            value_ns: Some(9e6_f64.max(trial.value_ns.unwrap_or(0.0))),
             machine: Machine {
                 duration: attempt.duration,
                 pauses: 1,
@@ -261,13 +264,21 @@ fn without_an_answer_the_sentence_names_the_noise_and_the_closed_loop() {
     };
     let answer = searched("p99<2ms", paused);
     let found = capacity_findings("redis-server", &answer);
-    assert_eq!(
-        found[0],
-        "redis-server: no answer: this machine is too noisy for p99 < 2 ms (waits of 3.60 ms); the closed loop carried 97.0k."
+    let lower = answer.lower.unwrap();
+    assert!(lower.held >= 5 && lower.rate < 30_000.0, "{lower:?}");
+    let begin = format!(
+        "redis-server carries between {} and {} operations per second with p99 < 2 ms ({} trials held the limit; {} trials at ",
+        words::count(lower.rate),
+        words::count(answer.interval().1.unwrap()),
+        lower.held,
+        answer.upper.unwrap().failed
     );
+    assert!(found[0].starts_with(&begin), "{}\n{begin}", found[0]);
+    let why = ", since this machine is too noisy (";
     assert!(
-        found[1].starts_with("Up to 2") && found[1].contains("that is no capacity"),
-        "{found:?}"
+        found[0].contains(why) && found[0].contains("spoiled, with waits of 3.60 ms)"),
+        "{}",
+        found[0]
     );
     assert!(
         found
@@ -280,22 +291,66 @@ fn without_an_answer_the_sentence_names_the_noise_and_the_closed_loop() {
             ..answer.clone()
         };
         let first = &capacity_findings("redis-server", &other)[0];
-        assert!(
-            first.contains("no answer: the") || first.contains("no answer: this machine became"),
-            "{first}"
-        );
+        let why = match outcome {
+            Outcome::Drifted => {
+                "since this machine became slower during the search (closed loop 97.0k at best, 97.0k at the end)"
+            }
+            Outcome::OutOfTime => "since the time was over",
+            _ => "since the search was interrupted",
+        };
+        assert!(first.contains(&why) && first.starts_with(&begin), "{first}");
     }
+}
+
+#[test]
+fn lower_bound_without_an_upper_one_is_the_answer_too() {
+    let answer = searched("p99<2ms", serve);
+    let held = Bound {
+        rate: 19_200.0,
+        held: 5,
+        failed: 0,
+    };
+    let mut open = Answer {
+        outcome: Outcome::OutOfTime,
+        rate: None,
+        lower: Some(held),
+        upper: None,
+        ..answer
+    };
+    open.confirmations = Tally {
+        held: 5,
+        failed: 0,
+        spoiled: 12,
+    };
+    assert_eq!(
+        capacity_findings("redis", &open)[0],
+        "redis carries at least 19.2k operations per second with p99 < 2 ms (5 trials held the limit; 12 at that rate were spoiled); no upper bound found, since the time was over."
+    );
+    open.curve[0].trials = open.confirmations;
+    let shown = text(&with(open.clone()), &PIPE);
+    let head = shown.lines().find(|line| line.contains(" failed")).unwrap();
+    let words: Vec<&str> = head.split_whitespace().collect();
+    assert_eq!(words[words.len() - 3..], ["held", "failed", "spoiled"]);
+    let row = shown.lines().find(|line| line.contains(" 24.8k ")).unwrap();
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(words[words.len() - 3..], ["5", "0", "12"]);
+    open.lower = None;
+    assert_eq!(
+        capacity_findings("redis", &open)[0],
+        "redis: no rate was seen to keep p99 < 2 ms or to miss it, since the time was over."
+    );
 }
 
 #[test]
 fn markdown_has_the_answer_first_and_a_row_for_every_rate() {
     let markdown = markdown(&record());
     let answer = markdown.find("carries 97.0k").unwrap();
-    let table = markdown.find("| rate | answered | p50 | p99 | p99.9 | server | gen. | held |  |");
+    let table =
+        markdown.find("| rate | answered | p50 | p99 | p99.9 | server | gen. | held | failed |  |");
     assert!(answer < table.unwrap(), "{markdown}");
     assert!(
         markdown.contains(
-            "| 97.0k | 97.0k | 231 us | 1.54 ms | 2.30 ms | 97 % | 58 % | 5/5 | **answer** |"
+            "| 97.0k | 97.0k | 231 us | 1.54 ms | 2.30 ms | 97 % | 58 % | 5 | 0 | **answer** |"
         ),
         "{markdown}"
     );
@@ -344,7 +399,7 @@ fn junit_has_a_test_case_for_the_limit_and_none_for_the_trials() {
     <testsuites name="loadline" tests="2" failures="0" errors="0" skipped="0" time="31.200">
       <testsuite name="Capacity: get on redis-server" tests="1" failures="0" errors="0" skipped="0" time="0.000" timestamp="2026-02-03T04:05:06Z">
         <testcase name="verdict" classname="loadline.verdict">
-          <system-out>redis-server carries 97.0k operations per second with p99 below 2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms; there the server&#39;s CPU was 99 % busy, so the server is the limit.</system-out>
+          <system-out>redis-server carries 97.0k operations per second [97.0k, 101.4k] with p99 below 2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms; there the server&#39;s CPU was 99 % busy, so the server is the limit.</system-out>
         </testcase>
       </testsuite>
       <testsuite name="capacity of redis-server" tests="1" failures="0" errors="0" skipped="0" time="31.200" timestamp="2026-02-03T04:05:06Z">
@@ -352,12 +407,14 @@ fn junit_has_a_test_case_for_the_limit_and_none_for_the_trials() {
           <properties>
             <property name="rate_ops_per_s" value="97000"/>
             <property name="response_time_ns_of_the_limit" value="1535056.728662697"/>
+            <property name="lower_ops_per_s" value="97000"/>
+            <property name="upper_ops_per_s" value="101365"/>
             <property name="knee_ops_per_s" value="92822.96650717704"/>
             <property name="closed_loop_ops_per_s" value="97000"/>
             <property name="confirmations_held" value="5"/>
             <property name="confirmations" value="5"/>
           </properties>
-          <system-out>redis-server carries 97.0k operations per second with p99 below 2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms; there the server&#39;s CPU was 99 % busy, so the server is the limit.</system-out>
+          <system-out>redis-server carries 97.0k operations per second [97.0k, 101.4k] with p99 below 2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms; there the server&#39;s CPU was 99 % busy, so the server is the limit.</system-out>
         </testcase>
       </testsuite>
     </testsuites>

@@ -1,7 +1,7 @@
 //! The load that a target carries: sentences for the record, the curve and its table.
 
 use loadline_measure::Metric;
-use loadline_measure::capacity::{Answer, LimitedBy, Outcome, Point};
+use loadline_measure::capacity::{Answer, Bound, LimitedBy, Outcome, Point, Tally};
 use loadline_measure::record::Record;
 use loadline_measure::words;
 
@@ -12,14 +12,14 @@ use crate::document::{
     Section, Series, Table, Tone, Unit,
 };
 
-/// The findings of a search as sentences for the record: the answer, what lies above it and what the limit
-/// is, or why there is no answer; then what else must be known.
+/// The findings of a search as sentences for the record: what is known, with its interval, and why it is no more;
+/// then what else must be known.
 #[must_use]
 pub fn capacity_findings(name: &str, answer: &Answer) -> Vec<String> {
     let mut findings = match (answer.rate, answer.outcome) {
         (Some(rate), Outcome::Confirmed) => vec![carried(name, answer, rate)],
         (_, Outcome::NeverHeld) => vec![not_held(name, answer)],
-        _ => no_answer(name, answer),
+        _ => vec![bounded(name, answer), ADVICE.to_owned()],
     };
     findings.extend(answer.notes.iter().cloned());
     findings
@@ -49,8 +49,13 @@ fn carried(name: &str, answer: &Answer, rate: f64) -> String {
         })
         .unwrap_or_default();
     let tally = answer.confirmations;
+    let end = match answer.interval().1 {
+        Some(end) => words::count(end),
+        None => "no upper bound".to_owned(),
+    };
     format!(
-        "{name} carries {} operations per second with {percentile} below {limit}{at} (held in {} of {} trials){above}; {}.",
+        "{name} carries {} operations per second [{}, {end}] with {percentile} below {limit}{at} (held in {} of {} trials){above}; {}.",
+        words::count(rate),
         words::count(rate),
         tally.held,
         tally.counted(),
@@ -71,49 +76,69 @@ fn not_held(name: &str, answer: &Answer) -> String {
     )
 }
 
-/// Why there is no answer, and what is known without one. The first sentence has no rate that kept the limit:
-/// a headline is quoted.
-fn no_answer(name: &str, answer: &Answer) -> Vec<String> {
-    let limit = limit(answer);
+const ADVICE: &str = "For a narrower interval, use a quieter machine, stop other work on it, or give the search more --max-time.";
+
+/// The interval that a search without a confirmed answer found, with the trials behind both ends, and why it is
+/// no point.
+fn bounded(name: &str, answer: &Answer) -> String {
+    let (limit, why) = (limit(answer), reason(answer));
+    let failed = |bound: Bound| {
+        let trials = words::plural(u64::from(bound.failed), "trial");
+        format!("{trials} at {} or below failed", words::count(bound.rate))
+    };
+    let spoiled = match answer.confirmations.spoiled {
+        0 => String::new(),
+        spoiled => format!("; {spoiled} at that rate were spoiled"),
+    };
+    let trials = |bound: Bound| {
+        let held = words::plural(u64::from(bound.held), "trial");
+        format!("{held} held the limit{spoiled}")
+    };
+    match (answer.lower, answer.upper, answer.interval().1) {
+        (Some(lower), Some(upper), Some(end)) => format!(
+            "{name} carries between {} and {} operations per second with {limit} ({}; {}): no rate was confirmed, since {why}.",
+            words::count(lower.rate),
+            words::count(end),
+            trials(lower),
+            failed(upper)
+        ),
+        (Some(lower), ..) => format!(
+            "{name} carries at least {} operations per second with {limit} ({}); no upper bound found, since {why}.",
+            words::count(lower.rate),
+            trials(lower)
+        ),
+        (None, Some(upper), Some(end)) => format!(
+            "{name} carries less than {} operations per second with {limit} ({}); no rate was seen to hold, since {why}.",
+            words::count(end),
+            failed(upper)
+        ),
+        _ => format!("{name}: no rate was seen to keep {limit} or to miss it, since {why}."),
+    }
+}
+
+/// Why no rate was confirmed.
+fn reason(answer: &Answer) -> String {
     let noise = &answer.noise;
     let waits = noise.pause_ns.filter(|_| noise.paused > 0).or(noise.lag_ns);
     let waits = waits
         .filter(|ns| *ns > 0)
-        .map(|ns| format!(" (waits of {})", words::duration(ns as f64)))
+        .map(|ns| format!(", with waits of {}", words::duration(ns as f64)))
         .unwrap_or_default();
-    let why = match answer.outcome {
+    let count = |rate: Option<f64>| rate.map_or_else(|| "?".to_owned(), words::count);
+    match answer.outcome {
         Outcome::Drifted => format!(
-            "this machine became slower during the search (closed loop {} afterwards)",
-            answer
-                .closed_loop_after
-                .map_or_else(|| "?".to_owned(), words::count)
+            "this machine became slower during the search (closed loop {} at best, {} at the end)",
+            count(answer.closed_loop_best),
+            count(answer.closed_loop_after)
         ),
-        Outcome::OutOfTime => {
-            format!("the time was over before a rate with {limit} was confirmed")
-        }
-        Outcome::Stopped => {
-            format!("the search was interrupted before a rate with {limit} was confirmed")
-        }
-        _ if noise.spoiled == 0 => {
-            format!("trials at one rate differ too much from each other for {limit}")
-        }
-        _ => format!("this machine is too noisy for {limit}{waits}"),
-    };
-    let closed = words::count(answer.closed_loop);
-    let first = format!("{name}: no answer: {why}; the closed loop carried {closed}.");
-    let held = answer.held.map(|rate| {
-        let [held, counted] = [answer.confirmations.held, answer.confirmations.counted()];
-        format!(
-            "Up to {} operations per second kept the limit between disturbances (held in {held} of {counted} trials); that is no capacity, since nothing above it was seen to fail for the target's own reasons.",
-            words::count(rate)
-        )
-    });
-    let advice =
-        "Use a quieter machine, stop other work on it, or give the search more --max-time.";
-    [Some(first), held, Some(advice.to_owned())]
-        .into_iter()
-        .flatten()
-        .collect()
+        Outcome::OutOfTime => "the time was over".to_owned(),
+        Outcome::Stopped => "the search was interrupted".to_owned(),
+        _ if noise.spoiled == 0 => "trials at one rate differ too much from each other".to_owned(),
+        _ => format!(
+            "this machine is too noisy ({} of {} trials spoiled{waits})",
+            noise.spoiled, noise.trials
+        ),
+    }
 }
 
 /// What the limit is, with the figure that shows it.
@@ -232,6 +257,9 @@ fn plot(answer: &Answer) -> Lines {
         mark("knee", answer.knee);
         mark("answer", answer.rate);
     }
+    if answer.rate.is_none() {
+        mark("at least", answer.lower.map(|lower| lower.rate));
+    }
     Lines {
         caption: "Response time by rate, on a log scale".to_owned(),
         x: Axis {
@@ -249,7 +277,9 @@ fn plot(answer: &Answer) -> Lines {
 
 fn table(answer: &Answer) -> Table {
     let [first, second, third] = percentiles(answer).map(Metric::name);
-    let columns = vec![
+    let counts = counts(answer);
+    let counts = || counts.iter().copied();
+    let mut columns = vec![
         Column::figure("rate", 0),
         Column::figure("answered", 3),
         Column::figure(first, 0),
@@ -257,9 +287,9 @@ fn table(answer: &Answer) -> Table {
         Column::figure(third, 0),
         Column::figure("server", 1),
         Column::figure("gen.", 2),
-        Column::figure("held", 2),
-        Column::text("", 0),
     ];
+    columns.extend(counts().map(|(name, _)| Column::figure(name, 0)));
+    columns.push(Column::text("", 0));
     let rows = answer.curve.iter().map(|point| {
         let tone = if answer.rate == Some(point.rate) {
             Tone::Good
@@ -269,6 +299,7 @@ fn table(answer: &Answer) -> Table {
             Tone::Warn
         };
         let mut cells: Vec<Cell> = cells(answer, point).map(Cell::from).into();
+        cells.extend(counts().map(|(_, of)| Cell::from(of(&point.trials).to_string())));
         let marks = marks(answer, point);
         cells.push(Cell {
             strong: marks.contains("answer"),
@@ -309,6 +340,8 @@ pub(super) fn checks(record: &Record, answer: &Answer) -> Checks {
         properties: vec![
             ("rate_ops_per_s", figure(answer.rate)),
             ("response_time_ns_of_the_limit", figure(answer.value_ns)),
+            ("lower_ops_per_s", figure(answer.interval().0)),
+            ("upper_ops_per_s", figure(answer.interval().1)),
             ("knee_ops_per_s", figure(answer.knee)),
             ("closed_loop_ops_per_s", answer.closed_loop.to_string()),
             ("confirmations_held", answer.confirmations.held.to_string()),
@@ -323,7 +356,7 @@ pub(super) fn checks(record: &Record, answer: &Answer) -> Checks {
 }
 
 /// The cells of a point, in the order of the columns.
-fn cells(answer: &Answer, point: &Point) -> [String; 8] {
+fn cells(answer: &Answer, point: &Point) -> [String; 7] {
     let shown = |metric: Metric| {
         percentile(answer, point, metric).map_or_else(|| words::TOO_FEW.to_owned(), words::duration)
     };
@@ -337,21 +370,35 @@ fn cells(answer: &Answer, point: &Point) -> [String; 8] {
         third,
         busy(point.server_busy),
         busy(point.client_busy),
-        format!("{}/{}", point.trials.held, point.trials.counted()),
     ]
 }
 
-/// What a point is: the knee, the answer, or beyond the limit.
+/// A column of trials: its name, and the count of a rate.
+type Count = (&'static str, fn(&Tally) -> u32);
+
+/// The columns of trials; a search without spoiled ones has none for them.
+fn counts(answer: &Answer) -> Vec<Count> {
+    let all: [Count; 3] = [
+        ("held", |tally| tally.held),
+        ("failed", |tally| tally.failed),
+        ("spoiled", |tally| tally.spoiled),
+    ];
+    let is_spoiled = answer.curve.iter().any(|point| point.trials.spoiled > 0);
+    all[..if is_spoiled { 3 } else { 2 }].to_vec()
+}
+
+/// What a point is: the knee, the answer or the lower bound, or beyond the limit.
 fn marks(answer: &Answer, point: &Point) -> String {
     let knee = answer.knee == Some(point.rate);
     let is_answer = answer.rate == Some(point.rate);
     let beyond = point.trials.lead() < 0;
-    let is_spoiled = point.trials.counted() == 0;
+    let is_lower =
+        answer.rate.is_none() && answer.lower.is_some_and(|bound| bound.rate == point.rate);
     let marks = [
         (knee, "knee"),
         (is_answer, "answer"),
+        (is_lower, "at least"),
         (beyond, "beyond"),
-        (is_spoiled, "spoiled"),
     ];
     let named: Vec<&str> = marks
         .into_iter()
@@ -365,5 +412,5 @@ pub(super) const LEGEND: [&str; 4] = [
     "rate: operations started per second, by a schedule; answered: replies per second.",
     "Percentiles are of the response time, from the intended start of an operation; \"too few\": fewer than 100 samples lie beyond.",
     "server, gen.: CPU of the server and of the busiest generator thread, as shares of one CPU.",
-    "held: trials that kept the limit, of all at that rate that count; the figures are those of the middle one. spoiled: the machine was disturbed in all. knee: from there on latency grows faster than the rate.",
+    "held, failed: trials that kept the limit, and that did not; the figures are those of the middle one. spoiled: it did not, but a disturbance of the machine can be the reason. knee: from there on latency grows faster than the rate.",
 ];

@@ -18,11 +18,12 @@ The search starts from a closed loop, brackets and bisects with trials in an ope
 confirms its answer: trials at the rate and at the next higher rate alternate until five more
 have held than failed at the lower rate, and the reverse at the higher rate. A trial that exceeds
 the limit while the machine is disturbed (a CPU that pauses, other processes, a late generator)
-is repeated. Without enough undisturbed trials there is no answer. The record holds every trial.
-The report names the bottleneck: the server's CPU, the generator, or the path between them.
+is repeated if that can be the reason. Without enough undisturbed trials the answer is an interval.
+The record holds every trial. The report names the bottleneck: the server's CPU, the generator, or
+the path between them.
 Keys are written only under `loadline:RUN-ID:` and removed afterwards.
-Exit codes: 0 done (also if no rate stays within the limit), 3 no answer (with --strict), 64
-usage, 65 bad file, 69 target unavailable or operations fail, 70 internal error, 130 interrupted.";
+Exit codes: 0 done (also if no rate stays within the limit), 3 no rate was confirmed (with
+--strict), 64 usage, 65 bad file, 69 target unavailable or operations fail, 70 internal error, 130 interrupted.";
 
 /// What load does it carry within a limit?
 #[derive(Debug, Args)]
@@ -41,7 +42,7 @@ pub(crate) struct CapacityArgs {
     /// Time for the whole search with its confirmation [default: 60s]
     #[arg(long, value_name = "T", value_parser = units::duration, help_heading = "Length")]
     pub(crate) max_time: Option<Duration>,
-    /// End with exit code 3 where there is no answer
+    /// End with exit code 3 where no rate was confirmed
     #[arg(long, help_heading = "Limits")]
     pub(crate) strict: bool,
     #[command(flatten)]

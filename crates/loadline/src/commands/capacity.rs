@@ -39,7 +39,7 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
                 } else {
                     0
                 };
-                results.ending = Ending::answer("no answer", code);
+                results.ending = Ending::answer("inconclusive", code);
             }
         },
     )
@@ -287,6 +287,7 @@ fn trial(case: &record::Case, plan: &CapacityPlan) -> Trial {
         p99_ns: times.p99,
         p999_ns: times.p999,
         lag_p99_ns: case.lag_ns.and_then(|lag| lag.p99),
+        lag_max_ns: case.lag_ns.and_then(|lag| lag.max),
         not_sent: case.not_sent.unwrap_or(0),
         errors: case.error_count(),
         server_busy: case.server_cpu_busy,
