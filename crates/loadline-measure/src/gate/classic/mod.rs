@@ -14,10 +14,10 @@
 //!
 //! A latency increase by `latency_regression_pct` and a throughput decrease by `throughput_regression_pct`
 //! are warnings. A p99 over `critical_latency_ms`, and a throughput below half of the stored number or below
-//! `critical_throughput_min_ops_sec`, are critical. 10 % in either direction is noise. The verdict uses the
+//! `critical_throughput_min_ops_sec`, are critical. The throughput is that of sequential SETs or of batches of
+//! 100, whichever time per operation of the file it belongs to. 10 % in either direction is noise. The verdict uses the
 //! bounds of the median over the candidate's rounds. Such a file contains nothing about the variation of runs
 //! or about the machine, so a warning is less reliable than one of [`strict`](super::strict).
-//! of [`strict`](super::strict).
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ pub enum ClassicMetric {
     XaddLatencyUs,
     /// Mean time of an XREAD of 100 entries, in microseconds.
     XreadLatencyUs,
-    /// Operations per second, executed in sequence.
+    /// SETs per second, in sequence or in batches of 100 (see [`Classic::operation`]).
     ThroughputOpsSec,
     /// Time per SET in batches of 100, in microseconds.
     PipelineLatencyPerOpUs,
@@ -167,6 +167,39 @@ impl ClassicMetric {
     }
 }
 
+impl Classic {
+    /// The operation and the metric of a number. A file does not say which SETs its throughput is of: sequential ones
+    /// or batches of 100. It is of those whose time per operation, which stands beside it, is nearer to it; without
+    /// such a time, of sequential ones.
+    #[must_use]
+    pub fn operation(&self, key: ClassicMetric) -> (&'static str, Metric) {
+        let pipelined = ClassicMetric::PipelineLatencyPerOpUs.metric().0;
+        match key {
+            ClassicMetric::ThroughputOpsSec if self.is_pipelined() => {
+                (pipelined, Metric::Throughput)
+            }
+            _ => key.metric(),
+        }
+    }
+
+    /// Whether the throughput of the file is that of batches.
+    #[must_use]
+    pub fn is_pipelined(&self) -> bool {
+        let of = |key| self.metrics.get(&key).copied();
+        let away = |per_op_us: f64, rate: f64| (rate * per_op_us / 1e6).ln().abs();
+        let rate = of(ClassicMetric::ThroughputOpsSec);
+        let (sequential, batched) = (
+            of(ClassicMetric::SetLatencyUs),
+            of(ClassicMetric::PipelineLatencyPerOpUs),
+        );
+        let (Some(rate), Some(batched)) = (rate, batched) else {
+            return false;
+        };
+        let batched = away(batched, rate);
+        sequential.map_or(batched < NOISE, |per_op| batched < away(per_op, rate))
+    }
+}
+
 /// Judges the rounds of a candidate against a file.
 #[must_use]
 pub fn judge(classic: &Classic, rounds: &ClassicRounds) -> Judgement {
@@ -174,7 +207,7 @@ pub fn judge(classic: &Classic, rounds: &ClassicRounds) -> Judgement {
     let mut rows: Vec<Row> = Vec::new();
     for (key, number) in &classic.metrics {
         let values = rounds.values.get(key).map_or(&[][..], Vec::as_slice);
-        rows.push(compared(*key, *number, values, thresholds));
+        rows.push(compared(classic, *key, *number, values));
         if key.metric().1 == Metric::P99 {
             rows.extend(too_slow(key.metric().0, values, thresholds));
         }
@@ -202,13 +235,9 @@ pub fn judge(classic: &Classic, rounds: &ClassicRounds) -> Judgement {
 }
 
 /// A number compared with the median of the rounds.
-fn compared(
-    key: ClassicMetric,
-    number: f64,
-    values: &[f64],
-    thresholds: &ClassicThresholds,
-) -> Row {
-    let ((case, metric), factor) = (key.metric(), key.factor());
+fn compared(classic: &Classic, key: ClassicMetric, number: f64, values: &[f64]) -> Row {
+    let thresholds = &classic.thresholds;
+    let ((case, metric), factor) = (classic.operation(key), key.factor());
     let mut row = Row {
         baseline: Some(number * factor),
         candidate: median(values).map(|value| value * factor),
@@ -289,7 +318,7 @@ fn collapse(row: &mut Row, hi: f64, number: f64, thresholds: &ClassicThresholds)
 fn too_slow(case: &str, values: &[f64], thresholds: &ClassicThresholds) -> Option<Row> {
     let value = median(values)?;
     let limit_ns = thresholds.critical_latency_ms * 1e6;
-    let limit = format!("p99<={}ms", thresholds.critical_latency_ms);
+    let limit = format!("{case}.p99<={}ms", thresholds.critical_latency_ms);
     let row = Row {
         limit: Some(limit.clone()),
         candidate: Some(value * 1e3),

@@ -218,7 +218,7 @@ fn a_p99_over_ten_milliseconds_is_critical_wherever_it_is() {
     let judgement = judge(&classic, &measured(ClassicMetric::GetP99Us, 11_000.0));
     assert_eq!(
         judgement.reasons[0],
-        "get, p99: between 10.7 ms and 11.3 ms breaks p99<=10ms."
+        "get, p99: between 10.7 ms and 11.3 ms breaks get.p99<=10ms."
     );
 }
 
@@ -246,4 +246,55 @@ fn what_was_not_measured_is_inconclusive() {
     let judgement = judge(&classic, &zero);
     let row = judgement.rows.iter().find(|row| row.case == "get").unwrap();
     assert_eq!(row.verdict, RowVerdict::Inconclusive);
+}
+
+#[test]
+fn throughput_is_of_the_operation_whose_time_stands_beside_it() {
+    let of = |throughput: f64, set_us: Value, batched_us: Value| {
+        let mut file = file();
+        file["metrics"]["throughput_ops_sec"] = json!(throughput);
+        for (key, value) in [
+            ("set_latency_us", set_us),
+            ("pipeline_latency_per_op_us", batched_us),
+        ] {
+            let metrics = file["metrics"].as_object_mut().unwrap();
+            metrics.remove(key);
+            if !value.is_null() {
+                metrics.insert(key.to_owned(), value);
+            }
+        }
+        read(&file)
+            .unwrap()
+            .operation(ClassicMetric::ThroughputOpsSec)
+            .0
+    };
+    let (batched, sequential) = ("pipeline 100", "sequential set");
+    assert_eq!(of(227_273.0, json!(85), json!(4.4)), batched);
+    assert_eq!(of(227_273.0, Value::Null, json!(4.4)), batched);
+    assert_eq!(of(11_500.0, json!(85), json!(4.4)), sequential);
+    assert_eq!(of(11_500.0, Value::Null, json!(4.4)), sequential);
+    assert_eq!(of(227_273.0, json!(85), Value::Null), sequential);
+}
+
+#[test]
+fn pipelined_throughput_is_judged_as_such_and_named() {
+    let mut file = file();
+    file["metrics"]["throughput_ops_sec"] = json!(227_273);
+    file["metrics"]["pipeline_latency_per_op_us"] = json!(4.4);
+    let classic = read(&file).unwrap();
+    let mut found = measured(ClassicMetric::ThroughputOpsSec, 100_000.0);
+    found
+        .values
+        .insert(ClassicMetric::PipelineLatencyPerOpUs, rounds(10.0));
+    let judgement = judge(&classic, &found);
+    assert_eq!(
+        judgement.reasons[0],
+        "pipeline 100, throughput: between 97.0k/s and 103.0k/s, stated 227.3k/s, below half of it."
+    );
+    let limits: Vec<&str> = judgement
+        .rows
+        .iter()
+        .filter_map(|row| row.limit.as_deref())
+        .collect();
+    assert_eq!(limits, ["set.p99<=10ms", "get.p99<=10ms"]);
 }

@@ -60,11 +60,11 @@ pub(crate) fn numbers_of(baseline: &Baseline) -> Option<Classic> {
 
 /// The judgement of one run by `numbers`.
 pub(crate) fn judgement(numbers: &Classic, record: &Record) -> Judgement {
-    judge(numbers, &rounds_of(record))
+    judge(numbers, &rounds_of(numbers, record))
 }
 
 /// The values of a record that are judged, in the units of the file.
-fn rounds_of(record: &Record) -> ClassicRounds {
+fn rounds_of(numbers: &Classic, record: &Record) -> ClassicRounds {
     let values = |case: &Case, metric: Metric, unit: f64| -> Vec<f64> {
         case.rounds
             .iter()
@@ -73,12 +73,19 @@ fn rounds_of(record: &Record) -> ClassicRounds {
     };
     let mut rounds = ClassicRounds::default();
     for metric in ClassicMetric::ALL {
+        let (_, judged) = numbers.operation(metric);
+        let name = match metric {
+            ClassicMetric::ThroughputOpsSec if numbers.is_pipelined() => {
+                case_of(ClassicMetric::PipelineLatencyPerOpUs)
+            }
+            _ => case_of(metric),
+        };
         let case = record
             .cases
             .iter()
-            .find(|case| case.scenario.workload == case_of(metric));
+            .find(|case| case.scenario.workload == name);
         if let Some(case) = case {
-            let found = values(case, metric.metric().1, unit(metric));
+            let found = values(case, judged, unit(metric));
             rounds.values.insert(metric, found);
         }
     }
@@ -118,6 +125,7 @@ fn unit(metric: ClassicMetric) -> f64 {
 mod tests {
     use super::*;
     use crate::suites::manager::MANAGER_CLASSIC;
+    use loadline_measure::record::{Environment, RoundSummary, Run, Scenario};
 
     #[test]
     fn the_suite_measures_every_number_of_the_file() {
@@ -126,5 +134,34 @@ mod tests {
             let case = case_of(metric);
             assert!(suite.iter().any(|one| one.name == case), "{}", metric.key());
         }
+    }
+
+    #[test]
+    fn pipelined_throughput_is_taken_from_the_pipelined_case() {
+        let case = |name: &str, rate: f64| Case {
+            scenario: Scenario {
+                workload: name.to_owned(),
+                ..Scenario::default()
+            },
+            rounds: vec![RoundSummary {
+                throughput_ops_per_s: rate,
+                ..RoundSummary::default()
+            }],
+            ..Case::default()
+        };
+        let mut record = Record::new(Run::default(), Environment::default());
+        record.cases = vec![
+            case("set_sequential", 4_000.0),
+            case("pipeline_set", 230_000.0),
+        ];
+        let taken = |throughput: u64| {
+            let file = format!(
+                "{{\"metrics\": {{\"throughput_ops_sec\": {throughput}, \"pipeline_latency_per_op_us\": 4.4}}}}"
+            );
+            let numbers = Classic::from_json(file.as_bytes()).unwrap();
+            rounds_of(&numbers, &record).values[&ClassicMetric::ThroughputOpsSec].clone()
+        };
+        assert_eq!(taken(227_273), [230_000.0]);
+        assert_eq!(taken(4_100), [4_000.0]);
     }
 }
