@@ -278,6 +278,14 @@ impl Metric {
 }
 
 impl Metric {
+    /// Whether both cases have enough operations for this metric; every percentile of a tail needs some, which single
+    /// rounds do not show.
+    #[must_use]
+    pub fn is_published(self, a: &Case, b: &Case) -> bool {
+        let is_tail = matches!(self, Self::P99 | Self::CorrectedP99);
+        !is_tail || (self.of_case(a).is_some() && self.of_case(b).is_some())
+    }
+
     /// The values in the rounds of two cases that were measured together. A round in which either value is
     /// missing, such as a median of too few operations, is skipped; `None` if fewer than half of the rounds
     /// remain.

@@ -51,9 +51,19 @@ pub(super) fn of_cases(
 ) -> (Vec<Row>, Vec<String>) {
     let (mut rows, mut sentences) = (Vec::new(), Vec::new());
     for metric in Metric::WORK {
-        if let (Some(before), Some(after)) = (metric.work_of(before), metric.work_of(after)) {
-            rows.push(of_two(name, metric, before, after, rules));
-            sentences.extend(other_counts(name, before, after));
+        match (metric.work_of(before), metric.work_of(after)) {
+            (Some(before), Some(after)) => {
+                rows.push(of_two(name, metric, before, after, rules));
+                sentences.extend(other_counts(name, before, after));
+            }
+            (None, None) => {}
+            (one, _) => {
+                let side = if one.is_some() { "first" } else { "second" };
+                sentences.push(format!(
+                    "{name}: {} are not compared, because they were counted only on the {side} side.",
+                    metric.name().replace('_', " ")
+                ));
+            }
         }
     }
     (rows, sentences)
@@ -342,7 +352,10 @@ mod tests {
 
     #[test]
     fn what_was_not_counted_or_not_alike_claims_nothing() {
-        assert!(judged([None, Some(work(9, &[]))]).rows.is_empty());
+        let lost = judged([None, Some(work(9, &[]))]);
+        assert!(lost.rows.is_empty());
+        let note = "get: server instructions are not compared, because they were counted only on the second side.";
+        assert!(lost.notes.iter().any(|said| said == note), "{lost:?}");
         let other = Work {
             tool: "valgrind-3.22.0".to_owned(),
             ..work(7_200, &[])

@@ -526,3 +526,69 @@ fn xml_is_read_by_a_parser_and_counts_what_it_holds() {
         }
     }
 }
+
+fn counted(ratio: f64, verdict: RowVerdict) -> Row {
+    Row {
+        lo: Some(ratio - 0.01),
+        hi: Some(ratio + 0.01),
+        minimum_detectable_effect: None,
+        ..row("get", Metric::ServerInstructions, verdict, ratio, "counted")
+    }
+}
+
+fn first_sentence(judgement: &Judgement) -> String {
+    let text = judgement_text(judgement, &[], GATE, &TextOptions { width: 400, ..PIPE });
+    text.lines().next().unwrap().to_owned()
+}
+
+#[test]
+fn headline_quotes_no_percentile_that_the_table_lacks() {
+    let few = Row {
+        baseline: None,
+        candidate: None,
+        ..row(
+            "get",
+            Metric::CorrectedP99,
+            RowVerdict::Equivalent,
+            11.08,
+            "",
+        )
+    };
+    let mut rows = same();
+    rows.push(few);
+    let found = first_sentence(&judgement(Outcome::None, rows));
+    assert!(!found.contains("11"), "{found}");
+    assert!(found.contains("set, p50 0.4 % higher"), "{found}");
+}
+
+#[test]
+fn headline_leads_with_work_where_it_was_counted() {
+    let blind = |effect| Row {
+        minimum_detectable_effect: Some(effect),
+        ..row("get", Metric::P50, RowVerdict::Inconclusive, 1.02, "")
+    };
+    let same = counted(1.0, RowVerdict::Equivalent);
+    let open = judgement(
+        Outcome::Inconclusive,
+        vec![blind(0.3), blind(0.2), same.clone()],
+    );
+    assert_eq!(
+        first_sentence(&open),
+        "Inconclusive: no change in work per operation [-1.0, +1.0 %]; times cannot show less than 20.0 % on this machine today."
+    );
+    let found = first_sentence(&judgement(Outcome::None, vec![same, blind(0.1)]));
+    assert!(
+        found.starts_with(
+            "No regression found: no change in work per operation [-1.0, +1.0 %]; of 2"
+        ),
+        "{found}"
+    );
+    let less = counted(0.9, RowVerdict::Faster);
+    let found = first_sentence(&judgement(Outcome::Inconclusive, vec![less, blind(0.2)]));
+    assert!(
+        found.starts_with(
+            "Inconclusive: work per operation: get 10 % lower [9.0, 11]; times cannot"
+        ),
+        "{found}"
+    );
+}

@@ -395,14 +395,15 @@ pub(super) fn of_judgement(judgement: &Judgement) -> Verdict {
         Outcome::None => {
             let (faster, slower) = (of(&[RowVerdict::Faster]), of(&[RowVerdict::Slower]));
             let worst = worst(judgement, RowVerdict::Equivalent);
+            let work = work(judgement).map_or_else(String::new, |work| work + "; ");
             let open = of(&[RowVerdict::Inconclusive]);
             let sentence = if open == 0 {
                 format!(
-                    "No regression: {worst}of {figures}, {faster} got better and {slower} slightly worse."
+                    "No regression: {work}{worst}of {figures}, {faster} got better and {slower} slightly worse."
                 )
             } else {
                 format!(
-                    "No regression found: {worst}of {figures}, {faster} got better, {slower} slightly worse and {open} inconclusive."
+                    "No regression found: {work}{worst}of {figures}, {faster} got better, {slower} slightly worse and {open} inconclusive."
                 )
             };
             Verdict {
@@ -417,6 +418,10 @@ pub(super) fn of_judgement(judgement: &Judgement) -> Verdict {
 fn worst(judgement: &Judgement, verdict: RowVerdict) -> String {
     let moved = |row: &&Row| row.ratio.map_or(0.0, |ratio| ratio.ln().abs());
     let rows = judgement.rows.iter().filter(|row| row.verdict == verdict);
+    // A headline is quoted, so its figures must stand in the table, and a ratio without them is left out; so is
+    // work that did not change, which leads the sentence.
+    let rows = rows.filter(|row| row.limit.is_some() || row.baseline.and(row.candidate).is_some());
+    let rows = rows.filter(|row| row.is_change() || !row.metric.is_work());
     let Some(row) = rows.max_by(|a, b| moved(a).total_cmp(&moved(b))) else {
         return String::new();
     };
@@ -427,7 +432,64 @@ fn worst(judgement: &Judgement, verdict: RowVerdict) -> String {
     format!("{} {change}; ", compared::subject(row))
 }
 
+/// The change in instructions per operation, of all cases that were counted: the widest interval if none changed.
+fn work(judgement: &Judgement) -> Option<String> {
+    let rows = judgement.rows.iter();
+    let rows: Vec<&Row> = rows
+        .filter(|row| row.metric.is_work() && row.limit.is_none())
+        .collect();
+    let bounds = |row: &Row| {
+        row.lo
+            .zip(row.hi)
+            .filter(|_| row.verdict != RowVerdict::Inconclusive)
+    };
+    let ends: Option<Vec<(f64, f64)>> = rows.iter().map(|row| bounds(row)).collect();
+    let (lo, hi) = ends?
+        .into_iter()
+        .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+    let changed: Vec<String> = rows
+        .iter()
+        .filter(|row| row.is_change())
+        .filter_map(|row| {
+            Some(format!(
+                "{} {}",
+                row.case,
+                change(row.ratio?, row.lo.zip(row.hi))
+            ))
+        })
+        .collect();
+    if changed.is_empty() {
+        let [lo, hi] = [lo, hi].map(|end| signed_percent(end - 1.0));
+        return Some(format!("no change in work per operation [{lo}, {hi} %]"));
+    }
+    Some(format!("work per operation: {}", changed.join(", ")))
+}
+
+/// `+1`, `-0.6`: a share in percent, with its sign.
+fn signed_percent(share: f64) -> String {
+    let sign = if share < 0.0 { '-' } else { '+' };
+    format!("{sign}{}", percent(100.0 * share.abs()))
+}
+
+/// Of times that are all inconclusive, the smallest change that one of them can show.
+fn blind_times(judgement: &Judgement) -> Option<f64> {
+    let times = judgement.rows.iter();
+    let times = times.filter(|row| row.limit.is_none() && !row.metric.is_work());
+    let effects = times.filter_map(|row| row.minimum_detectable_effect);
+    effects.reduce(f64::min)
+}
+
 fn inconclusive(judgement: &Judgement) -> String {
+    if let Some(work) = work(judgement) {
+        let times = blind_times(judgement).map_or_else(
+            || "times are inconclusive".to_owned(),
+            |effect| {
+                let effect = words::percent(effect);
+                format!("times cannot show less than {effect} on this machine today")
+            },
+        );
+        return format!("Inconclusive: {work}; {times}.");
+    }
     let mut compared = judgement.rows.iter().filter(|row| row.limit.is_none());
     let blind = |row: &Row| {
         let effect = row.minimum_detectable_effect;

@@ -481,7 +481,9 @@ pub(crate) const COMPARED: [Metric; 4] = [
 pub(crate) fn compare(record: &mut Record, a: usize, b: usize) -> Result<(), Error> {
     let mut compared = Vec::new();
     for metric in COMPARED {
-        if let Some((one, other)) = metric.of_pairs(&record.cases[a], &record.cases[b]) {
+        let (a, b) = (&record.cases[a], &record.cases[b]);
+        let pairs = metric.of_pairs(a, b).filter(|_| metric.is_published(a, b));
+        if let Some((one, other)) = pairs {
             let paired = compare::paired(&one, &other, metric.direction(), &Rules::default())?;
             compared.push((metric, paired));
         }

@@ -20,11 +20,12 @@ impl Judgement {
     /// would look like a difference by chance.
     #[must_use]
     pub fn of_comparisons(record: &Record, thresholds: &Thresholds) -> Self {
-        let mut notes = Vec::new();
+        let (mut notes, mut unpublished) = (Vec::new(), Vec::new());
         let mut contests: Vec<Contest> = Vec::new();
         for comparison in &record.comparisons {
             match Contest::of(record, comparison) {
-                Ok(contest) => contests.push(contest),
+                Ok(contest) if contest.is_published => contests.push(contest),
+                Ok(contest) => unpublished.push(contest.unpublished()),
                 Err(note) => notes.push(note),
             }
         }
@@ -33,7 +34,7 @@ impl Judgement {
         let rows = rows.map(|(contest, p_value)| contest.row(p_value, thresholds));
         let name = |index: usize| name_of(record, &record.cases[index]);
         let (works, counted) = work::of_pairs(record, &thresholds.work, name);
-        let rows = rows.chain(works).collect();
+        let rows = rows.chain(unpublished).chain(works).collect();
         let mut judgement = Self::new(Policy::Strict, Basis::Pairs, rows);
         let disagreements = work::disagreements(&judgement.rows);
         judgement.notes.extend(disagreements);
@@ -58,6 +59,8 @@ struct Contest {
     metric: Metric,
     values: [Option<f64>; 2],
     paired: Paired,
+    /// Whether both sides have enough operations for the metric.
+    is_published: bool,
 }
 
 impl Contest {
@@ -87,7 +90,19 @@ impl Contest {
             metric,
             values: [metric.of_case(a), metric.of_case(b)],
             paired,
+            is_published: metric.is_published(a, b),
         })
+    }
+
+    /// The row of a percentile that too few operations were measured for.
+    fn unpublished(self) -> Row {
+        let [baseline, candidate] = self.values;
+        Row {
+            baseline,
+            candidate,
+            evidence: format!("too few operations for {}", self.metric.name()),
+            ..Row::unknown(&self.case, self.metric)
+        }
     }
 
     fn row(self, p_value: f64, thresholds: &Thresholds) -> Row {

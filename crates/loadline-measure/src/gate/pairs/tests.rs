@@ -155,3 +155,28 @@ fn of_three_targets_the_rows_say_which() {
     let names: Vec<&str> = judgement.rows.iter().map(|row| row.case.as_str()).collect();
     assert_eq!(names, ["work 0 of other", "work 0 of third"]);
 }
+
+#[test]
+fn tail_of_too_few_operations_has_no_ratio() {
+    let mut record = record(&[around(1.0)]);
+    for case in &mut record.cases {
+        for round in &mut case.rounds {
+            round.response_time_ns_p99 = round.response_time_ns_p50;
+        }
+    }
+    for round in &mut record.cases[1].rounds {
+        round.response_time_ns_p99 = Some(11_080_000);
+    }
+    record.comparisons.push(compared(0, Metric::P99));
+    let judgement = Judgement::of_comparisons(&record, &Thresholds::default());
+    let row = &judgement.rows[1];
+    assert_eq!((row.metric, row.ratio), (Metric::P99, None), "{row:?}");
+    assert_eq!(row.verdict, RowVerdict::Inconclusive);
+    assert_eq!(row.evidence, "too few operations for p99");
+    assert_eq!(judgement.outcome, Outcome::None);
+    for case in &mut record.cases {
+        case.response_time_ns.p99 = Some(1_000_000);
+    }
+    let judgement = Judgement::of_comparisons(&record, &Thresholds::default());
+    assert_eq!(judgement.outcome, Outcome::Critical);
+}
