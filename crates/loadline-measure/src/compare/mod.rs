@@ -24,6 +24,17 @@ pub const HALF_WIDTH: f64 = 0.015;
 /// The half-width of the interval, as a share, that finds changes of 5 %.
 pub const GATE_HALF_WIDTH: f64 = 0.010;
 
+/// The largest half-width of an interval, as a share, at which A against A is level. With a wider one, two equal
+/// subjects could differ by as much as a gate calls critical.
+pub const LEVEL_HALF_WIDTH: f64 = 0.20;
+
+/// Whether A against A, measured in the same rounds, would be level: its interval is as wide as this one. Otherwise a
+/// ratio that decides nothing is noise, and must not be quoted.
+#[must_use]
+pub fn is_level((lo, hi): (f64, f64)) -> bool {
+    (hi / lo).ln() / 2.0 <= LEVEL_HALF_WIDTH.ln_1p()
+}
+
 /// The direction in which a metric improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

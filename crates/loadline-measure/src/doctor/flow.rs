@@ -133,6 +133,9 @@ fn because(seen: &Evidence, cause: &StallCause) -> &'static str {
         StallCause::Server => "the server did not answer",
         StallCause::Generator => "the generator did not run or was busy",
         StallCause::Host => "the host took a CPU away from this machine",
+        StallCause::Contention if seen.is_throttled() => {
+            "the CPU quota of the server's control group stopped it"
+        }
         StallCause::Contention => "other programs had the CPU",
         StallCause::ServerOrPath => "the server or the path to it did not deliver",
         StallCause::Other(_) => "the cause is unknown",
@@ -155,6 +158,9 @@ fn advice(seen: &Evidence, cause: &StallCause) -> &'static str {
         }
         StallCause::Host => {
             "Measure on CPUs that the host does not share, or repeat when the host is less busy; the host causes this tail."
+        }
+        StallCause::Contention if seen.is_throttled() => {
+            "Give the server more CPU time: the quota of its control group causes this tail."
         }
         StallCause::Contention => {
             "Stop other programs on this machine, or pin server and generator; scheduling causes this tail."
@@ -228,7 +234,7 @@ pub(super) fn slow_machine(seen: &Evidence) -> Option<Finding> {
                 rounds.rounds,
                 words::ratio(rounds.cpu),
             ),
-            "Ratios within rounds remain valid; repeat when the machine is less busy before using absolute figures.",
+            "A ratio within rounds holds as far as its interval is narrow; repeat when the machine is less busy before using absolute figures.",
         )
     })
 }

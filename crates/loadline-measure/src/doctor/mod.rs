@@ -94,6 +94,8 @@ pub struct Evidence {
     pub run_queue_wait: Option<f64>,
     /// Share of the time in which the server did, if it runs on the same machine.
     pub server_wait: Option<f64>,
+    /// How often the CPU quota of the server's control group stopped it, if it runs on the same machine.
+    pub server_throttled: Option<Throttled>,
     /// Failed operations.
     pub errors: u64,
     /// The most frequent error.
@@ -134,7 +136,29 @@ pub struct Evidence {
     pub slow_rounds: Option<SlowRounds>,
 }
 
+/// Periods of a control group with a CPU quota.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Throttled {
+    /// Periods in which the group had something to run.
+    pub periods: u64,
+    /// Those of them in which it used up its quota and was stopped.
+    pub throttled: u64,
+}
+
+impl Throttled {
+    /// Whether the quota stopped the group in more than a tenth of the periods.
+    #[must_use]
+    pub fn is_limit(&self) -> bool {
+        self.throttled > 0 && self.throttled.saturating_mul(10) > self.periods
+    }
+}
+
 impl Evidence {
+    /// Whether the CPU quota of the server's control group stopped it often enough to be the limit.
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.server_throttled.is_some_and(|seen| seen.is_limit())
+    }
+
     /// The evidence in a case itself, without that of the server and the machine.
     #[must_use]
     pub fn of_case(case: &Case) -> Self {

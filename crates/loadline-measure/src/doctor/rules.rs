@@ -7,12 +7,13 @@ use crate::words;
 pub const CLOCK_READS: u64 = 1_000;
 
 /// All rules about one case.
-pub(super) const RULES: [fn(&Evidence) -> Option<Finding>; 16] = [
+pub(super) const RULES: [fn(&Evidence) -> Option<Finding>; 17] = [
     connection_per_operation,
     counts_differ,
     generator_bound,
     late_starts,
     contention,
+    throttled,
     too_few_samples,
     error_replies,
     reads_miss,
@@ -159,8 +160,24 @@ fn late_starts(seen: &Evidence) -> Option<Finding> {
     })
 }
 
+/// The server's own quota, which looks like contention: it waits although CPUs are free.
+fn throttled(seen: &Evidence) -> Option<Finding> {
+    let periods = seen.server_throttled.filter(super::Throttled::is_limit)?;
+    Some(seen.finding(
+        Rule::Quota,
+        Severity::Warning,
+        format!(
+            "The CPU quota of the server's control group stopped it in {} of {} periods: the quota is the server's limit, and the waits are in its tail.",
+            periods.throttled, periods.periods
+        ),
+        "Give the server more CPU time (cpu.max or cpu.cfs_quota_us of its control group, the CPU limit of its container), or report the figures as those of this quota.",
+    ))
+}
+
 fn contention(seen: &Evidence) -> Option<Finding> {
+    // Tasks that a quota stops wait for a CPU too, but for none that others use.
     let pressure = seen.cpu_pressure.filter(|share| *share > PRESSURE);
+    let pressure = pressure.filter(|_| !seen.is_throttled());
     let waited = seen
         .run_queue_wait
         .unwrap_or(0.0)
@@ -182,7 +199,7 @@ fn contention(seen: &Evidence) -> Option<Finding> {
             percent(waiting),
         ),
     };
-    let advice = "Stop other programs on this machine, or pin server and generator to separate CPUs. Tails include scheduling delays; ratios remain valid.";
+    let advice = "Stop other programs on this machine, or pin server and generator to separate CPUs. Tails include scheduling delays. A ratio within rounds holds as far as its interval is narrow; where A against A could differ by 20 %, none is quoted.";
     Some(seen.finding(Rule::Contention, Severity::Warning, evidence, advice))
 }
 

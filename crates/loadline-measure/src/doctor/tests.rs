@@ -616,3 +616,30 @@ fn rounds_are_slow_where_echo_and_cpu_time_agree() {
     let without = [10.0, 11.0, 14.9, 15.1, 10.0].map(|cpu| round(None, cpu));
     assert_eq!(slow(without.to_vec()), Some(1));
 }
+
+#[test]
+fn quota_of_the_server_is_its_limit_and_no_contention() {
+    let seen = |throttled| Evidence {
+        cpu_pressure: Some(0.6),
+        server_throttled: Some(Throttled {
+            periods: 76,
+            throttled,
+        }),
+        ..Evidence::default()
+    };
+    let found_by = |throttled| {
+        let found = rules::RULES
+            .iter()
+            .filter_map(|rule| rule(&seen(throttled)));
+        let found = found.filter(|found| [Rule::Quota, Rule::Contention].contains(&found.rule));
+        found.collect::<Vec<Finding>>()
+    };
+    let found = found_by(51);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].rule, Rule::Quota);
+    assert!(
+        found[0].evidence.contains("in 51 of 76 periods"),
+        "{found:?}"
+    );
+    assert_eq!(found_by(3)[0].rule, Rule::Contention);
+}

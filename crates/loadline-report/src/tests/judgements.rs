@@ -592,3 +592,25 @@ fn headline_leads_with_work_where_it_was_counted() {
         "{found}"
     );
 }
+
+/// What A against A gives at a pressure of 99 %.
+#[test]
+fn ratio_that_noise_dominates_is_not_quoted() {
+    let noisy = |verdict| Row {
+        lo: Some(0.007),
+        hi: Some(121.99),
+        minimum_detectable_effect: Some(130.0),
+        ..row("get", Metric::P50, verdict, 3.5, "inconclusive")
+    };
+    let text = |verdict| {
+        let found = judgement(Outcome::Inconclusive, vec![noisy(verdict)]);
+        judgement_text(&found, &[], GATE, &TextOptions { width: 200, ..PIPE })
+    };
+    let open = text(RowVerdict::Inconclusive);
+    assert!(
+        open.contains("too noisy") && !open.contains("3.50x"),
+        "{open}"
+    );
+    // A difference that the rounds decide is quoted, however wide its interval is.
+    assert!(text(RowVerdict::Warning).contains("3.50x"));
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use loadline_measure::Metric;
 use loadline_measure::capacity::Answer;
+use loadline_measure::compare::is_level;
 use loadline_measure::doctor::{Finding, Severity};
 use loadline_measure::gate::{Basis, Judgement, Row as Judged, RowVerdict};
 use loadline_measure::record::{Comparison, Record, Verdict as Told};
@@ -19,7 +20,7 @@ use crate::document::{
 };
 
 /// How a ratio is read.
-pub(super) const LEGEND: &str = "ratio: the median over rounds of the second figure over the first in the same round, with its interval. \"detects\": the smallest change that these rounds can detect.";
+pub(super) const LEGEND: &str = "ratio: the median over rounds of the second figure over the first in the same round, with its interval; \"too noisy\": it decides nothing, and A against A could differ by 20 %. \"detects\": the smallest change that these rounds can detect.";
 /// Why a ratio and the two figures next to it may differ.
 const MAY_DIFFER: &str = "The two figures are over the whole run, and the ratio is the median of the ratios of single rounds: the speed of the machine changed between rounds.";
 /// The same where figures are normalised.
@@ -147,7 +148,11 @@ fn checks(judgement: &Judgement) -> Option<Section> {
             "{} -> {}, {}: {}",
             value(row.metric, row.baseline),
             value(row.metric, row.candidate),
-            ratio(row.ratio, row.lo.zip(row.hi)),
+            ratio(
+                row.ratio,
+                row.lo.zip(row.hi),
+                row.verdict == RowVerdict::Inconclusive
+            ),
             row.evidence
         ),
         ..Check::default()
@@ -165,12 +170,18 @@ pub(super) fn value(metric: Metric, value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| words::value(metric, value))
 }
 
-/// `1.11x [1.08, 1.14]`; `-` where nothing was compared.
-fn ratio(ratio: Option<f64>, bounds: Option<(f64, f64)>) -> String {
+/// Whether a ratio is noise: it decides nothing, and A against A would not be level in the same rounds either.
+pub(super) fn is_noise(is_open: bool, bounds: Option<(f64, f64)>) -> bool {
+    is_open && bounds.is_some_and(|bounds| !is_level(bounds))
+}
+
+/// `1.11x [1.08, 1.14]`; `-` where nothing was compared, and words where `is_open` and only noise was.
+fn ratio(ratio: Option<f64>, bounds: Option<(f64, f64)>, is_open: bool) -> String {
     let Some(ratio) = ratio else {
         return "-".to_owned();
     };
     match bounds {
+        _ if is_noise(is_open, bounds) => "too noisy".to_owned(),
         Some((lo, hi)) => format!(
             "{} [{}, {}]",
             words::ratio(ratio),
@@ -247,6 +258,7 @@ fn table(heading: &str, basis: Basis, rows: &[&Judged]) -> Option<Section> {
             &row.evidence
         };
         let bounds = row.lo.zip(row.hi);
+        let is_open = row.verdict == RowVerdict::Inconclusive;
         let figures = [row.baseline, row.candidate];
         let why = if basis == Basis::Baseline {
             NORMALISED
@@ -257,7 +269,7 @@ fn table(heading: &str, basis: Basis, rows: &[&Judged]) -> Option<Section> {
             cells: cells(
                 row.metric,
                 figures,
-                ratio(row.ratio, bounds),
+                ratio(row.ratio, bounds, is_open),
                 verdict_cell(row),
                 row.minimum_detectable_effect,
                 evidence,
@@ -385,7 +397,7 @@ pub(super) fn of_pairs(record: &Record, title: impl Fn(&Group<'_>) -> String) ->
 
 fn pair_row(record: &Record, told: &Comparison) -> Row {
     let bounds = told.interval.map(|bounds| (bounds.lo, bounds.hi));
-    let shown = ratio(Some(told.ratio), bounds);
+    let shown = ratio(Some(told.ratio), bounds, told.verdict == Told::Inconclusive);
     let cell = verdict_of(told);
     let evidence = in_words(told);
     let effect = told.minimum_detectable_effect;
@@ -434,6 +446,9 @@ pub(super) fn ratios(record: &Record) -> Option<Plot> {
             let of_case = record.comparisons.iter();
             for told in of_case.filter(|told| told.b == *b && told.a != *b) {
                 let bounds = told.interval.map(|bounds| (bounds.lo, bounds.hi));
+                if is_noise(told.verdict == Told::Inconclusive, bounds) {
+                    continue;
+                }
                 let (lo, hi) = bounds.unwrap_or((told.ratio, told.ratio));
                 let name = metric_of(told).map_or(told.metric.as_str(), |metric| metric.name());
                 rows.push(Ratio {

@@ -207,6 +207,10 @@ fn pair_phrase(record: &Record, comparison: &Comparison) -> String {
     if comparison.verdict == Told::Equivalent {
         case += "; no difference that matters";
     }
+    if compared::is_noise(comparison.verdict == Told::Inconclusive, bounds) {
+        let [a, b] = [&a.subject.name, &b.subject.name];
+        return format!("inconclusive: too noisy to compare {b} with {a}{case}");
+    }
     let mut lead = "";
     if comparison.verdict == Told::Inconclusive {
         lead = "inconclusive: ";

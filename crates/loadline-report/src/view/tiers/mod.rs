@@ -260,18 +260,24 @@ fn waterfalls(tiers: &Tiers) -> Option<Section> {
     columns.extend(parts.map(|(name, drop)| Column::figure(*name, drop)));
     columns.push(Column::figure("rest", 0));
     let row = |waterfall: &Waterfall| {
+        // Parts whose sum is off by more than the whole are noise, and figures of them would be quoted.
+        let residual = waterfall.residual();
+        let is_noise = residual.abs() > 1.0;
         let part = |name: &str| {
             let found = waterfall.parts().find(|(part, _)| *part == name);
-            time(found.map(|(_, ns)| ns))
+            time(found.map(|(_, ns)| ns).filter(|_| !is_noise))
         };
         let mut all = vec![
             format!("{} {}", waterfall.subject, waterfall.operation).into(),
             words::duration(waterfall.whole_ns).into(),
         ];
         all.extend(names.iter().map(|name| part(name)));
-        let residual = waterfall.residual();
         let sign = if residual < 0.0 { "-" } else { "" };
-        let share = format!("{sign}{}", words::percent(residual.abs()));
+        let share = if is_noise {
+            "too noisy".to_owned()
+        } else {
+            format!("{sign}{}", words::percent(residual.abs()))
+        };
         let is_large = waterfall.is_incomplete();
         all.push(Cell::new(
             if is_large { Tone::Warn } else { Tone::Plain },
@@ -281,8 +287,15 @@ fn waterfalls(tiers: &Tiers) -> Option<Section> {
             let text = format!("the server counts {} for the command", words::duration(ns));
             Item::new(Tone::Faint, text)
         });
-        let rest = is_large.then(|| Item::new(Tone::Warn, unattributed(waterfall)));
-        let sum = waterfall.is_uneven().then(|| {
+        let rest = is_large.then(|| {
+            let text = if is_noise {
+                "the parts are left out: noise dominates them".to_owned()
+            } else {
+                unattributed(waterfall)
+            };
+            Item::new(Tone::Warn, text)
+        });
+        let sum = (waterfall.is_uneven() && !is_noise).then(|| {
             let sum = signed(waterfall.whole_ns - waterfall.excess_ns());
             let text = format!(
                 "the parts vary from round to round: with the rest, their medians add up to {sum}"
