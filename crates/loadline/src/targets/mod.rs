@@ -2,6 +2,7 @@
 
 mod admin;
 pub(crate) mod callgrind;
+mod cgroup;
 pub(crate) mod client;
 mod cluster;
 pub(crate) mod connect;

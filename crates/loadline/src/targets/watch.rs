@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Instant;
 
-use loadline_measure::doctor::Evidence;
+use loadline_measure::doctor::{Evidence, Throttled};
 
 use super::admin::Info;
+use super::cgroup;
 use super::counters::process;
 use super::opened::{Access, Opened};
 use crate::target::{Durability, Target};
@@ -25,6 +26,7 @@ const OURS: [&str; 12] = [
 pub(crate) struct Watch {
     since: Instant,
     stats: Info,
+    throttled: Option<Throttled>,
 }
 
 impl Opened {
@@ -33,7 +35,18 @@ impl Opened {
         Watch {
             since: Instant::now(),
             stats: self.counts(),
+            throttled: self.throttled(),
         }
+    }
+
+    /// How often the CPU quota of the server's control group stopped it so far, if it runs on this machine.
+    fn throttled(&self) -> Option<Throttled> {
+        let Access::Server(server) = &self.access else {
+            return None;
+        };
+        let is_local = server.endpoint.server().is_local();
+        let process = is_local.then(|| process(&server.info)).flatten();
+        process.and_then(cgroup::throttled)
     }
 
     /// The target's counters; empty if it does not report them.
@@ -51,6 +64,7 @@ impl Opened {
     pub(crate) fn seen_since(&mut self, watch: &Watch, declared: &[String]) -> Evidence {
         let is_ours = self.target.is_ours();
         let stats = self.counts();
+        let throttled = cgroup::between(watch.throttled, self.throttled());
         let persistence = PERSISTENCE
             .iter()
             .filter_map(|(name, off)| persistence_of(name, off, self.setting(name)));
@@ -69,6 +83,7 @@ impl Opened {
         Evidence {
             persistence,
             undeclared: undeclared(&watch.stats, &stats, declared),
+            server_throttled: throttled,
             evicted_keys: stats
                 .number("evicted_keys")
                 .zip(watch.stats.number("evicted_keys"))
