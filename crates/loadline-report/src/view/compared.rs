@@ -20,7 +20,7 @@ use crate::document::{
 };
 
 /// How a ratio is read.
-pub(super) const LEGEND: &str = "ratio: the median over rounds of the second figure over the first in the same round, with its interval; \"too noisy\": it decides nothing, and A against A could differ by 20 %. \"detects\": the smallest change that these rounds can detect.";
+pub(super) const LEGEND: &str = "ratio: the median over rounds of the second figure over the first in the same round, with its interval. \"detects\": the smallest change that these rounds can detect.";
 /// Why a ratio and the two figures next to it may differ.
 const MAY_DIFFER: &str = "The two figures are over the whole run, and the ratio is the median of the ratios of single rounds: the speed of the machine changed between rounds.";
 /// The same where figures are normalised.
