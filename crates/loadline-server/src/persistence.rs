@@ -90,10 +90,11 @@ impl Persistence {
         let (log, databases) = ChangeLog::open(&dir, &options)?;
         if let Some(torn) = log.torn() {
             (shared.warnings.report)(&format!(
-                "cut off the last {} bytes of the log, from byte {} of {} on: they had not been written completely",
+                "cut off the last {} bytes of the log, from byte {} of {} on: they had not been written completely, and no sync had covered them; {}",
                 torn.bytes,
                 torn.offset,
-                torn.path.display()
+                torn.path.display(),
+                torn.whereabouts()
             ));
         }
         shared.databases = databases;
@@ -392,7 +393,7 @@ impl Shared {
     pub(crate) fn sync_to(&mut self, position: u64) {
         if let Some(persistence) = &mut self.persistence {
             persistence.requested = position;
-            persistence.log.sync_later();
+            persistence.log.sync_commits_later();
         }
     }
 

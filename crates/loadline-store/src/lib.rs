@@ -42,8 +42,8 @@ pub use list::List;
 pub use log::pace::Pace;
 pub use log::recovery::Torn;
 pub use store::{
-    AtLimit, Batch, ChangeLog, Checked, Damage, Durability, Edit, IgnoredHint, LogStats, Options,
-    Rewrite, RewriteStep, Stats, Store, StoreSnapshot, Writer,
+    AtLimit, Batch, ChangeLog, Checked, Damage, Durability, Edit, IgnoredBytes, IgnoredHint,
+    LogStats, Options, Rewrite, RewriteStep, Stats, Store, StoreSnapshot, Writer,
 };
 pub use table::{Bytes, Held, Table};
 pub use value::{Change, Entry, Expiry, Fields, Members, Shape, Value, View};

@@ -1,6 +1,8 @@
 //! The log: operations in the order in which they happened, in segments.
 
+pub(crate) mod aside;
 pub(crate) mod hint;
+pub(crate) mod mark;
 pub(crate) mod op;
 pub(crate) mod pace;
 pub(crate) mod record;
@@ -19,6 +21,7 @@ use crate::record::Outside;
 use crate::storage::{Appender, NewFile, Storage};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, RwLock};
+use mark::MarkFile;
 use op::{Kind, Op};
 use record::{Draft, HEADER_BYTES, MAX_BODY_BYTES};
 pub(crate) use room::Room;
@@ -77,6 +80,8 @@ pub(crate) struct Log {
     segments: RwLock<VecDeque<Arc<Segment>>>,
     /// Everything before this position has reached the disk.
     synced: AtomicU64,
+    /// A mark that has reached the disk says so of everything before this position.
+    marked: AtomicU64,
     /// Held by the thread that syncs, with the segments that wait for it.
     syncing: Mutex<Unsynced>,
     /// Held by the thread that removes files.
@@ -137,6 +142,7 @@ impl Log {
         let unsynced = Unsynced {
             segments: unsynced.collect(),
             names: true,
+            mark: MarkFile::new(recovered.next_mark),
         };
         let reserved = storage.reserved_bytes();
         Self {
@@ -154,6 +160,8 @@ impl Log {
             }),
             segments: RwLock::new(recovered.segments.into()),
             synced: AtomicU64::new(recovered.synced),
+            // One that was found can have survived the end of the process only.
+            marked: AtomicU64::new(0),
             syncing: Mutex::new(unsynced),
             removing: Mutex::default(),
             has_full: AtomicBool::new(false),
@@ -303,8 +311,8 @@ impl Log {
         oldest.unwrap_or(tail.next_segment)
     }
 
-    /// Syncs, and appends a record that says so, for those before it, if records were appended since the log was opened.
-    /// Without it, damage to the last records could not be told from a torn tail.
+    /// Syncs, which leaves a mark at the end, and appends a record that says so, for those before it, if records were appended
+    /// since the log was opened. It says so also where the files of the log are copied without the mark.
     ///
     /// # Errors
     /// Those of [`sync`](Self::sync) and [`append`](Self::append).

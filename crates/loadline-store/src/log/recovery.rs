@@ -2,15 +2,17 @@
 //!
 //! Records are read from the oldest segment on until one is not whole. What lies behind it was being written when
 //! the process or the machine stopped, and is cut off, unless it had reached the disk already. That is
-//! known from the records behind it: each says up to which position everything had reached the disk when it
-//! was written. If one of them says so of the place that is not whole, the log is damaged and is
-//! not opened.
+//! known from the mark that the last sync has left, and from the records behind it: each says up to which position everything
+//! had reached the disk when it was written. If one of them says so of the place that is not whole, or of what is
+//! missing at the end, the log is damaged and is not opened.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::aside::{self, Kept, Piece};
 use super::hint::{self, FoundHint, Hints, Ignored, Looked, Sealed, StoredHint};
+use super::mark::{self, FoundMark, Mark};
 use super::op::{DATABASES, Ops};
 use super::record::{ALIGNMENT, HEADER_BYTES, Record};
 use super::scan::{Scan, last_byte, oldest_in, scan};
@@ -33,6 +35,8 @@ pub(crate) struct Recovered {
     pub(crate) next_segment: u32,
     /// Everything before this position is known to have reached the disk.
     pub(crate) synced: u64,
+    /// Number of the next mark.
+    pub(crate) next_mark: u64,
     /// What was cut off.
     pub(crate) torn: Option<Torn>,
     /// Number of operations for each database that can have added a key.
@@ -52,6 +56,37 @@ pub struct Torn {
     pub bytes: u64,
     /// Whole records among them, which cannot be used since one before them is missing.
     pub records: u64,
+    /// Files in which they are kept. They are not a part of the store, and stay until someone removes them, or until newer ones
+    /// need their room of 256 MiB. Empty before the store was opened.
+    pub kept: Vec<PathBuf>,
+    /// Bytes that were not kept, since there was no room for them.
+    pub unkept_bytes: u64,
+}
+
+impl Torn {
+    /// Where the bytes are kept, for a message: `they are kept in FILE`.
+    #[must_use]
+    pub fn whereabouts(&self) -> String {
+        let names: Vec<String> = self
+            .kept
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        let kept = match names.is_empty() {
+            true => String::new(),
+            false => format!(
+                "they are kept in {} until you remove them",
+                names.join(", ")
+            ),
+        };
+        let unkept = match self.unkept_bytes {
+            0 => String::new(),
+            bytes => format!("{bytes} of them are not kept, for lack of room"),
+        };
+        let parts = [kept, unkept];
+        let parts = parts.iter().filter(|part| !part.is_empty());
+        parts.map(String::as_str).collect::<Vec<_>>().join("; ")
+    }
 }
 
 /// What a walk over the files has found.
@@ -66,6 +101,9 @@ pub(crate) struct Examined {
     /// Index of the segment where the log ends, if not at the end of the last one.
     pub(crate) broken: Option<Broken>,
     synced: u64,
+    pub(crate) mark: FoundMark,
+    /// Names of files that hold what was cut off before.
+    pub(crate) kept: Vec<String>,
     /// Whether only the part behind the end of the log says why its first segment is not that of the store.
     lacks_start: bool,
 }
@@ -97,6 +135,8 @@ impl Broken {
             offset: self.offset,
             bytes: self.bytes,
             records: self.whole_records,
+            kept: vec![],
+            unkept_bytes: 0,
         }
     }
 }
@@ -108,9 +148,29 @@ impl Examined {
             .broken
             .as_ref()
             .map_or(self.files.len(), |broken| broken.index + 1);
+        let sound = sound.min(self.files.len());
         let records = self.files[..sound].iter().map(|file| file.scan.records);
         let bytes = self.files.iter().map(|file| file.bytes);
         (self.files.len() as u64, records.sum(), bytes.sum())
+    }
+
+    /// Names of files that are not read, or not as a whole, the offset from which on they are not, and the reason.
+    pub(crate) fn ignored(&self) -> Vec<(String, u64, &'static str)> {
+        let obsolete = self.obsolete.iter().map(|name| {
+            let reason = "it was reclaimed, and opening the store removes it";
+            (name.clone(), 0, reason)
+        });
+        let last = self.broken.as_ref().map(|broken| broken.index);
+        let last = last.unwrap_or(self.files.len().saturating_sub(1));
+        let tails = self.files.iter().take(last);
+        let tails = tails.filter(|file| !file.has_hint() && file.scan.last_byte > file.scan.end);
+        let tails = tails.map(|file| {
+            let reason = "the log goes on in the next file, and this part was cut off before";
+            (file.name.clone(), file.scan.end, reason)
+        });
+        let mark = self.mark.ignored;
+        let mark = mark.map(|reason| (mark::NAME.to_owned(), 0, reason));
+        obsolete.chain(tails).chain(mark).collect()
     }
 
     /// Number of hints that agree with their segments, and the names of those that are ignored, each with the reason.
@@ -143,6 +203,23 @@ impl Found {
         at_first.max(self.scan.oldest)
     }
 
+    /// What is cut off of it where the log ends in it or before it.
+    fn rest(&self, is_first: bool) -> Piece {
+        let end = self.scan.last_byte.max(self.scan.end);
+        let offset = match is_first && self.head.is_some() {
+            true => self.scan.end,
+            false => 0,
+        };
+        // A file without records holds nothing.
+        let is_empty = self.head.is_some() && end == HEAD_BYTES as u64;
+        Piece {
+            segment: self.id,
+            file: self.name.clone(),
+            offset,
+            end: if is_empty { offset } else { end },
+        }
+    }
+
     fn has_hint(&self) -> bool {
         matches!(self.hint, Some(Ok(_)))
     }
@@ -162,9 +239,19 @@ pub(crate) fn examine(storage: &dyn Storage, hints: Hints) -> Result<Examined, E
     ids.sort_unstable();
     let hint_ids = names.iter().filter_map(|name| hint::parse_name(name));
     let hint_ids: BTreeSet<u32> = hint_ids.collect();
+    let mark = match names.iter().any(|name| name == mark::NAME) {
+        true => mark::read(storage).map_err(|error| io(mark::NAME, error))?,
+        false => FoundMark::default(),
+    };
+    let kept = aside::existing(names);
+    let kept = kept.into_iter().map(|(_, name)| name).collect();
     let Some(newest) = ids.last().copied() else {
+        let mark_of_first = mark.mark.filter(|mark| mark.position > 0);
         return Ok(Examined {
             hint_ids,
+            broken: mark_of_first.map(|mark| ends_early(storage, &[], &mark)),
+            mark,
+            kept,
             ..Examined::default()
         });
     };
@@ -191,7 +278,8 @@ pub(crate) fn examine(storage: &dyn Storage, hints: Hints) -> Result<Examined, E
         let next = files.get(index + 1).and_then(|next| next.head);
         files[index].look(storage, next.as_ref(), hints, hint)?;
     }
-    let (mut broken, synced) = find_end(storage, &files)?;
+    let mark = about(mark, &files);
+    let (mut broken, synced) = find_end(storage, &files, mark.mark.as_ref())?;
     // What a file behind the end says is not sure.
     let sure = broken
         .as_ref()
@@ -212,19 +300,21 @@ pub(crate) fn examine(storage: &dyn Storage, hints: Hints) -> Result<Examined, E
         broken.is_damage = true;
         broken.missing = (broken.oldest < ids[first]).then_some(path);
     }
-    let kept = files.partition_point(|file| file.id < oldest);
+    let outdated = files.partition_point(|file| file.id < oldest);
     let broken = broken.map(|broken| Broken {
-        index: broken.index - kept,
+        index: broken.index - outdated,
         ..broken
     });
     let obsolete = ids[..first].iter().copied().map(segment::name);
-    let obsolete = obsolete.chain(files.drain(..kept).map(|file| file.name));
+    let obsolete = obsolete.chain(files.drain(..outdated).map(|file| file.name));
     Ok(Examined {
         obsolete: obsolete.collect(),
         hint_ids,
         files,
         broken,
         synced,
+        mark,
+        kept,
         lacks_start,
     })
 }
@@ -322,8 +412,14 @@ impl Found {
 }
 
 /// Finds where the log ends, and the position up to which it has reached the disk.
-fn find_end(storage: &dyn Storage, files: &[Found]) -> Result<(Option<Broken>, u64), Error> {
-    let mut synced = files.iter().map(|file| file.scan.synced).max().unwrap_or(0);
+fn find_end(
+    storage: &dyn Storage,
+    files: &[Found],
+    mark: Option<&Mark>,
+) -> Result<(Option<Broken>, u64), Error> {
+    let marked = mark.map_or(0, |mark| mark.position);
+    let stated = files.iter().map(|file| file.scan.synced).max();
+    let mut synced = stated.unwrap_or(0).max(marked);
     for (index, file) in files.iter().enumerate() {
         let next = files.get(index + 1);
         let is_last = next.is_none();
@@ -383,7 +479,61 @@ fn find_end(storage: &dyn Storage, files: &[Found]) -> Result<(Option<Broken>, u
         };
         return Ok((Some(broken), synced.min(position)));
     }
-    Ok((None, synced))
+    let end = end_of(files);
+    let early = mark.filter(|mark| mark.position > end);
+    let broken = early.map(|mark| ends_early(storage, files, mark));
+    Ok((broken, synced.min(end)))
+}
+
+/// The end of `files`, where nothing is wrong but that a mark states more.
+fn ends_early(storage: &dyn Storage, files: &[Found], mark: &Mark) -> Broken {
+    let last = files.last();
+    let is_in_last = last.is_some_and(|last| last.id >= mark.segment);
+    let (id, offset, reason) = match last {
+        Some(last) if is_in_last => (
+            last.id,
+            last.scan.end,
+            "records are missing at the end of the file",
+        ),
+        Some(last) => (last.id + 1, 0, "the file is missing"),
+        None => (mark.segment, 0, "the file is missing"),
+    };
+    Broken {
+        index: files.len().saturating_sub(1),
+        path: storage.path(&segment::name(id)),
+        offset,
+        reason,
+        bytes: 0,
+        whole_records: 0,
+        is_damage: true,
+        oldest: 0,
+        missing: None,
+    }
+}
+
+/// The mark, unless it is about another log than `files`: those of one were put in the place of another one.
+fn about(found: FoundMark, files: &[Found]) -> FoundMark {
+    // Damage to a head is the concern of its file.
+    let head = |id| files.iter().find(|file| file.id == id)?.head.as_ref();
+    let ignored = found.mark.and_then(|mark| {
+        let first = files.first().filter(|first| mark.segment < first.id);
+        let reclaimed = first.and_then(|first| first.head.as_ref());
+        let is_other = head(mark.segment).is_some_and(|head| !mark.is_of(head))
+            || reclaimed.is_some_and(|first| mark.position > first.position);
+        // Versions without marks cut off what no record stated.
+        let next = head(mark.segment.saturating_add(1));
+        let is_past = next.is_some_and(|next| mark.position > next.position);
+        match (is_other, is_past) {
+            (true, _) => Some("it belongs to another log; the next sync writes one for this log"),
+            (_, true) => Some("the log was shortened after it was written"),
+            _ => None,
+        }
+    });
+    FoundMark {
+        mark: found.mark.filter(|_| ignored.is_none()),
+        ignored: ignored.or(found.ignored),
+        ..found
+    }
 }
 
 /// Position behind the last of `files`.
@@ -475,6 +625,8 @@ pub(crate) fn recover(
         hint_ids,
         broken,
         synced,
+        mark,
+        kept: _,
         lacks_start,
     } = examined;
     if let Some(broken) = broken
@@ -490,8 +642,19 @@ pub(crate) fn recover(
     let next_segment = files.last().map_or(1, |file| file.id + 1);
     let is_ignored = |file: &&Found| matches!(file.hint, Some(Err(_)));
     let ignored_hints = files.iter().filter(is_ignored).count() as u64;
+    let mut torn = None;
     if let Some(broken) = &broken {
-        obsolete.extend(cut_off(&mut files, broken));
+        let (dropped, kept) = cut_off(storage, &mut files, broken)?;
+        obsolete.extend(dropped);
+        torn = (broken.bytes > 0).then(|| Torn {
+            kept: kept.paths,
+            unkept_bytes: kept.unkept_bytes,
+            ..broken.torn()
+        });
+        // Last, so that the log is refused until all of it has been dropped.
+        if broken.is_damage && mark.is_present() {
+            obsolete.push(mark::NAME.to_owned());
+        }
     }
     // Before the segments, so that few are left behind.
     let hints = needless_hints(&files, &hint_ids);
@@ -515,25 +678,35 @@ pub(crate) fn recover(
         sequence,
         next_segment,
         synced,
-        torn: broken
-            .filter(|broken| broken.bytes > 0)
-            .map(|broken| broken.torn()),
+        next_mark: mark.next,
+        torn,
         ..open_segments(storage, files)?
     })
 }
 
-/// Takes the files behind the place where the log ends out of the list, and returns their names, the newest first, so that
-/// no file is ever missing between others.
-fn cut_off(files: &mut Vec<Found>, broken: &Broken) -> Vec<String> {
-    let has_head = files[broken.index].head.is_some();
-    let kept = broken.index + usize::from(has_head);
-    let dropped = files.drain(kept..).rev();
-    let dropped = dropped.map(|file| file.name).collect();
+/// Takes the files behind the place where the log ends out of the list, and keeps what they hold beside the log. Returns the
+/// names of those that are left to be removed, the newest first, so that no file is ever missing between others.
+fn cut_off(
+    storage: &dyn Storage,
+    files: &mut Vec<Found>,
+    broken: &Broken,
+) -> Result<(Vec<String>, Kept), Error> {
+    let behind = files.iter().enumerate().skip(broken.index);
+    let pieces = behind.map(|(index, file)| file.rest(index == broken.index));
+    let pieces: Vec<Piece> = pieces.collect();
+    let has_head = files
+        .get(broken.index)
+        .is_some_and(|file| file.head.is_some());
+    let first_dropped = broken.index + usize::from(has_head);
+    let dropped = files.drain(first_dropped.min(files.len())..).rev();
+    let mut dropped: Vec<String> = dropped.map(|file| file.name).collect();
     // The segment that is cut off ends elsewhere than its hint says.
     for file in files.iter_mut().skip(broken.index) {
         file.hint = None;
     }
-    dropped
+    let kept = aside::keep(storage, &pieces)?;
+    dropped.retain(|name| !kept.moved.contains(name));
+    Ok((dropped, kept))
 }
 
 /// Names of the hints that are ignored, or that no segment has.

@@ -63,6 +63,11 @@ impl Head {
         bytes
     }
 
+    /// Position in the log of an offset in the segment's file.
+    pub(crate) fn position_at(&self, offset: u64) -> u64 {
+        self.position + offset.saturating_sub(HEAD_BYTES as u64)
+    }
+
     /// The head of the segment `id` at the front of `file`.
     pub(crate) fn decode(file: &[u8], id: u32) -> Result<Self, BadHead> {
         let bytes: &[u8; HEAD_BYTES] = file.first_chunk().ok_or(BadHead::Damaged)?;
@@ -105,9 +110,14 @@ pub(crate) fn name(id: u32) -> String {
 
 /// The segment whose file has this name.
 pub(crate) fn parse_name(file: &str) -> Option<u32> {
-    let digits = file.strip_suffix(".log")?;
+    let id = parse_id(file.strip_suffix(".log")?)?;
+    (name(id) == file).then_some(id)
+}
+
+/// The number of a segment, as names have it.
+pub(crate) fn parse_id(digits: &str) -> Option<u32> {
     let id: u32 = digits.parse().ok()?;
-    ((1..=LAST).contains(&id) && name(id) == file).then_some(id)
+    (1..=LAST).contains(&id).then_some(id)
 }
 
 /// Shows `look` a value in the file of its segment. `None` where its checksum is wrong.

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, PoisonError};
 
+use super::mark::{self, Mark, MarkFile};
 use super::pace::Pace;
-use super::segment::{self, Segment};
-use super::{Log, locked};
+use super::segment::{self, HEAD_BYTES, Segment};
+use super::{Log, is_full, locked};
 use crate::clock::monotonic;
 use crate::error::Error;
 use crate::sync::atomic::Ordering;
@@ -15,6 +16,17 @@ use crate::sync::wait;
 pub(super) struct Unsynced {
     pub(super) segments: Vec<Arc<Segment>>,
     pub(super) names: bool,
+    /// Where each sync leaves its mark.
+    pub(super) mark: MarkFile,
+}
+
+/// Whether the mark of a sync has to reach the disk with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Marking {
+    /// It is written, and only syncs of it that are due are waited for. Until it has reached the disk, the records behind it
+    /// say the same.
+    Written,
+    Synced,
 }
 
 /// Gives back the room behind the records of a full segment. Room that cannot be given back is still counted as taken.
@@ -67,7 +79,7 @@ impl Log {
             if writers.pace.is_due(waiting, now) {
                 writers.pace.begin(now);
                 drop(writers);
-                let outcome = self.sync(position);
+                let outcome = self.sync_commit(position);
                 writers = locked(&self.writers);
                 let waiting = writers.positions.len();
                 writers.pace.end(waiting, monotonic());
@@ -80,12 +92,20 @@ impl Log {
     }
 
     /// Returns when everything before `position` has reached the disk, and starts a sync for that at once. Threads that
-    /// call it at the same time share one.
+    /// call it at the same time share one. A mark that says so has reached the disk, too.
     ///
     /// # Errors
     /// [`Error::Failed`]; what has reached the disk is uncertain then.
     pub(crate) fn sync(&self, position: u64) -> Result<(), Error> {
-        self.sync_until(position, u64::MAX)
+        self.sync_until(position, u64::MAX, Marking::Synced)
+    }
+
+    /// As [`sync`](Self::sync), for writers that wait for every record: the mark takes no second sync.
+    ///
+    /// # Errors
+    /// Those of [`sync`](Self::sync).
+    pub(crate) fn sync_commit(&self, position: u64) -> Result<(), Error> {
+        self.sync_until(position, u64::MAX, Marking::Written)
     }
 
     /// Returns when all segments that are full now have reached the disk.
@@ -98,22 +118,67 @@ impl Log {
             let active = tail.active.as_ref();
             active.map_or(tail.position, |active| active.segment.head.position)
         };
-        self.sync_until(end, end)
+        self.sync_until(end, end, Marking::Written)
     }
 
     /// Returns when everything before `position` has reached the disk. A sync for that goes as far as `until`.
-    fn sync_until(&self, position: u64, until: u64) -> Result<(), Error> {
+    fn sync_until(&self, position: u64, until: u64, marking: Marking) -> Result<(), Error> {
         self.check()?;
-        if self.synced.load(Ordering::Acquire) >= position {
+        let is_done = || {
+            self.synced() >= position
+                && (marking == Marking::Written || self.marked.load(Ordering::Acquire) >= position)
+        };
+        if is_done() {
             return Ok(());
         }
         let mut unsynced = locked(&self.syncing);
-        if self.synced.load(Ordering::Acquire) >= position {
+        if is_done() {
             return Ok(());
         }
         self.check()?;
+        let synced = self.synced();
+        if synced >= position {
+            return self.mark(&mut unsynced.mark, synced, Marking::Synced);
+        }
         let reached = self.sync_segments(&mut unsynced, 0, until)?;
-        self.note_synced(&mut unsynced, &reached)
+        self.note_synced(&mut unsynced, &reached, marking)
+    }
+
+    /// Leaves a mark that everything before `position` has reached the disk. On a full disk there is none, and the records
+    /// alone say what has.
+    fn mark(&self, file: &mut MarkFile, position: u64, marking: Marking) -> Result<(), Error> {
+        let Some(mark) = self.mark_at(position) else {
+            return Ok(());
+        };
+        let now = monotonic();
+        let written = file.write(&*self.storage, mark);
+        let marked = written.and_then(|()| {
+            if marking == Marking::Synced || file.is_due(now) {
+                file.sync(now)?;
+                self.marked.store(position, Ordering::Release);
+            }
+            Ok(())
+        });
+        match marked {
+            Err(error) if !is_full(&error) => Err(self.sync_failed(mark::NAME, &error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The mark of a position. Before the first record, there is none.
+    fn mark_at(&self, position: u64) -> Option<Mark> {
+        let segments = self.segments.read();
+        let segments = segments.unwrap_or_else(PoisonError::into_inner);
+        let mut newest_first = segments.iter().rev();
+        let head = newest_first.find(|segment| segment.head.position < position)?;
+        let head = &head.head;
+        Some(Mark {
+            number: 0,
+            segment: head.id,
+            salt: head.salt,
+            offset: u32::try_from(position - head.position + HEAD_BYTES as u64).ok()?,
+            position,
+        })
     }
 
     /// Starts to write segments that became full to the disk, so that a sync takes less time later. Returns whether there
@@ -180,9 +245,15 @@ impl Log {
     }
 
     /// Notes what has reached the disk, after the names of new files have.
-    fn note_synced(&self, unsynced: &mut Unsynced, reached: &Reached) -> Result<(), Error> {
+    fn note_synced(
+        &self,
+        unsynced: &mut Unsynced,
+        reached: &Reached,
+        marking: Marking,
+    ) -> Result<(), Error> {
         self.sync_names(unsynced)?;
         unsynced.segments.drain(..reached.count);
+        self.mark(&mut unsynced.mark, reached.end, marking)?;
         self.synced.store(reached.end, Ordering::Release);
         Ok(())
     }
@@ -224,7 +295,7 @@ impl Log {
         let removing = locked(&self.removing);
         if retired.last().is_none_or(is_synced) {
             if let Some(reached) = reached {
-                self.note_synced(&mut unsynced, &reached)?;
+                self.note_synced(&mut unsynced, &reached, Marking::Written)?;
             }
             // Removing a file takes a while, and others wait for syncs.
             drop(unsynced);
@@ -236,7 +307,7 @@ impl Log {
         unsynced.names = true;
         self.remove_files(retired)?;
         match reached {
-            Some(reached) => self.note_synced(&mut unsynced, &reached),
+            Some(reached) => self.note_synced(&mut unsynced, &reached, Marking::Written),
             None => Ok(()),
         }
     }

@@ -12,9 +12,9 @@ use rustix::io::Errno;
 
 use super::lazy::LazyMapping;
 use super::mapped::{Mapping, write_back};
-use super::{Access, Appender, NewFile, Storage, Stored};
+use super::{Access, Appender, InPlace, NewFile, Storage, Stored};
 use crate::error::Error;
-use crate::log::segment;
+use crate::log::{mark, segment};
 
 /// The file that is locked while a store is open. It holds the number of the process.
 const LOCK: &str = "LOCK";
@@ -97,7 +97,7 @@ impl Directory {
         })
     }
 
-    /// What a store has left in the directory: segments, or only a lock file with a process id. Other programs have empty
+    /// What a store has left in the directory: segments or their mark, or only a lock file with a process id. Other programs have empty
     /// files of this name.
     ///
     /// # Errors
@@ -110,7 +110,8 @@ impl Directory {
         };
         for entry in entries {
             let name = entry?.file_name();
-            if name.to_str().and_then(segment::parse_name).is_some() {
+            let is_of_log = |name: &str| segment::parse_name(name).is_some() || name == mark::NAME;
+            if name.to_str().is_some_and(is_of_log) {
                 return Ok(Found::Segments);
             }
         }
@@ -212,6 +213,22 @@ impl Storage for Directory {
         self.is_read_only
     }
 
+    fn open_in_place(&self, name: &str, bytes: usize) -> io::Result<Box<dyn InPlace>> {
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create(true).truncate(false);
+        let file = options.open(self.path.join(name))?;
+        let present = file.metadata()?.len();
+        if let Some(missing) = bytes.checked_sub(usize::try_from(present).unwrap_or(bytes)) {
+            // Written, so that overwriting it needs no room, and changes nothing but its bytes.
+            file.write_all_at(&vec![0; missing], present)?;
+        }
+        Ok(Box::new(file))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
     fn shorten(&self, name: &str, bytes: u64) -> io::Result<()> {
         if self.is_read_only {
             return Ok(());
@@ -286,6 +303,16 @@ impl Appender for FileAppender {
         self.file.write_all_at(bytes, self.at)?;
         self.at += bytes.len() as u64;
         Ok(())
+    }
+}
+
+impl InPlace for File {
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
     }
 }
 

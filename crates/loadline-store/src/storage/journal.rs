@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use super::{Appender, NewFile, Storage, Stored};
+use super::{Appender, InPlace, NewFile, Storage, Stored};
 
 /// What was done to a file or a name.
 #[derive(Debug, Clone)]
@@ -25,6 +25,10 @@ pub(crate) enum Event {
         name: String,
         bytes: u64,
     },
+    Rename {
+        name: String,
+        to: String,
+    },
     Remove {
         name: String,
     },
@@ -37,7 +41,10 @@ pub(crate) enum Event {
 impl Event {
     /// Whether it is about a name, and is in order with others of this kind.
     fn is_of_names(&self) -> bool {
-        matches!(self, Self::Create { .. } | Self::Remove { .. })
+        matches!(
+            self,
+            Self::Create { .. } | Self::Rename { .. } | Self::Remove { .. }
+        )
     }
 }
 
@@ -110,6 +117,11 @@ impl State {
             Event::Truncate { name, bytes } => {
                 if let Some(file) = self.files.get_mut(name) {
                     file.resize(*bytes as usize, 0);
+                }
+            }
+            Event::Rename { name, to } => {
+                if let Some(file) = self.files.remove(name) {
+                    self.files.insert(to.clone(), file);
                 }
             }
             Event::Remove { name } => {
@@ -198,13 +210,13 @@ impl Journal {
             let is_unsynced = |index: &usize| {
                 let later = &events[index + 1..];
                 match &events[*index] {
-                    Event::Create { .. } | Event::Remove { .. } => {
+                    event if event.is_of_names() => {
                         !later.iter().any(|event| matches!(event, Event::SyncNames))
                     }
                     Event::Write { name, .. } | Event::Truncate { name, .. } => !later.iter().any(
                         |event| matches!(event, Event::Sync { name: synced } if synced == name),
                     ),
-                    Event::Sync { .. } | Event::SyncNames => false,
+                    _ => false,
                 }
             };
             (0..count).filter(is_unsynced).collect()
@@ -314,6 +326,39 @@ impl Storage for Journal {
         }))
     }
 
+    fn open_in_place(&self, name: &str, bytes: usize) -> io::Result<Box<dyn InPlace>> {
+        self.with(|state| {
+            let is_new = !state.files.contains_key(name);
+            state.call(is_new)?;
+            if is_new {
+                state.record(Event::Create {
+                    name: name.to_owned(),
+                    bytes: bytes as u64,
+                    head: vec![],
+                });
+            }
+            Ok::<(), io::Error>(())
+        })?;
+        Ok(Box::new(JournalAppender {
+            file: JournalFile {
+                journal: self.clone(),
+                name: name.to_owned(),
+            },
+            at: 0,
+        }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.with(|state| {
+            state.call(false)?;
+            state.record(Event::Rename {
+                name: from.to_owned(),
+                to: to.to_owned(),
+            });
+            Ok(())
+        })
+    }
+
     fn shorten(&self, name: &str, bytes: u64) -> io::Result<()> {
         self.with(|state| {
             state.call(false)?;
@@ -398,6 +443,17 @@ impl Appender for JournalAppender {
         })?;
         self.at += bytes.len() as u64;
         Ok(())
+    }
+}
+
+impl InPlace for JournalAppender {
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.at = offset;
+        self.append(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
     }
 }
 

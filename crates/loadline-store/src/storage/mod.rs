@@ -31,8 +31,14 @@ pub(crate) trait Storage: Debug + Send + Sync {
         self.open(name)
     }
 
+    /// Opens a short file that is overwritten in place, and makes it with `bytes` zeros where there is none.
+    fn open_in_place(&self, name: &str, bytes: usize) -> io::Result<Box<dyn InPlace>>;
+
     /// Cuts off a file that is not open, from `bytes` on.
     fn shorten(&self, name: &str, bytes: u64) -> io::Result<()>;
+
+    /// Gives a file another name, which no file has.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
@@ -84,6 +90,15 @@ pub(crate) trait Appender: Debug + Send {
     fn wants_pages(&self, _ahead: usize) -> bool {
         false
     }
+}
+
+/// A short file that is overwritten.
+pub(crate) trait InPlace: Debug + Send {
+    /// Writes `bytes` at `offset`. When it fails or is interrupted, a part can have been written.
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Returns when everything that was written before the call has reached the disk.
+    fn sync(&self) -> io::Result<()>;
 }
 
 /// A file that can be read while it is written.

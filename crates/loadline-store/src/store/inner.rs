@@ -199,8 +199,12 @@ impl Inner {
             SyncMode::IfUseful if is_lazy => Ok(()),
             // Full segments are written while others are reclaimed, and synced after that.
             SyncMode::IfUseful if sweeps => Ok(()),
-            SyncMode::IfUseful | SyncMode::Always => {
-                let synced = disk.log.sync(disk.log.position());
+            SyncMode::IfUseful | SyncMode::Commit | SyncMode::Always => {
+                let position = disk.log.position();
+                let synced = match sync {
+                    SyncMode::Commit => disk.log.sync_commit(position),
+                    _ => disk.log.sync(position),
+                };
                 self.wakeup.synced();
                 synced
             }
@@ -214,6 +218,11 @@ impl Inner {
                 return;
             }
             let synced = swept.and_then(|()| disk.log.sync_full());
+            // What the sweep has written is a part of what is synced at rest.
+            let synced = synced.and_then(|()| match load {
+                Load::Idle => disk.log.sync(disk.log.synced()),
+                Load::Busy => Ok(()),
+            });
             // Segments of a store that is overwritten go before an opening could use their hints.
             if synced.is_ok() && (load == Load::Idle || disk.log.oldest() == oldest) {
                 disk.log.write_hints(self.options.value_in_log_bytes, stops);
@@ -223,11 +232,13 @@ impl Inner {
 }
 
 /// Whether the background thread syncs the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum SyncMode {
     /// If most of what is not synced stays.
     #[default]
     IfUseful,
+    /// For writers that wait for every record, without a second sync for the mark.
+    Commit,
     Always,
 }
 

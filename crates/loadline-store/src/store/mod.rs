@@ -23,7 +23,7 @@ use std::time::Duration;
 pub use batch::Batch;
 pub use change_log::{ChangeLog, Edit, LogStats, Rewrite, RewriteStep};
 use inner::{Disk, Inner};
-pub use operators::{Checked, Damage, IgnoredHint};
+pub use operators::{Checked, Damage, IgnoredBytes, IgnoredHint};
 pub use options::{AtLimit, Durability, Options};
 use reclaim::{Load, Reclaim};
 pub use snapshot::StoreSnapshot;

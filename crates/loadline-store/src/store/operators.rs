@@ -26,6 +26,10 @@ pub struct Checked {
     pub ignored_hints: Vec<IgnoredHint>,
     /// What opening the store cuts off, since it was being written when the process or the machine stopped.
     pub torn: Option<Torn>,
+    /// Files with what was cut off before, or by this repair. They are not a part of the store.
+    pub kept: Vec<PathBuf>,
+    /// Other bytes that are ignored, of files that are a part of the store or were one. The store holds the same without them.
+    pub ignored: Vec<IgnoredBytes>,
     /// What keeps the store from being opened.
     pub damage: Option<Damage>,
 }
@@ -37,6 +41,18 @@ pub struct IgnoredHint {
     /// The file.
     pub path: PathBuf,
     /// Why it is not used.
+    pub reason: &'static str,
+}
+
+/// Bytes of a file that are not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IgnoredBytes {
+    /// The file.
+    pub path: PathBuf,
+    /// Offset of the first byte. The others follow up to the end of the file.
+    pub offset: u64,
+    /// Why they are not read.
     pub reason: &'static str,
 }
 
@@ -75,14 +91,16 @@ impl Store {
     }
 
     /// Drops what [`check`](Self::check) finds damaged, and everything behind it, so that the store can be opened. Returns
-    /// what it dropped. A missing file without other damage cannot be repaired.
+    /// what it dropped, which is kept in other files ([`Checked::kept`]). A missing file in front of others without other damage
+    /// cannot be repaired.
     ///
     /// # Errors
     /// Those of [`check`](Self::check).
     pub fn repair(dir: impl AsRef<Path>) -> Result<Checked, Error> {
         let (directory, examined) = existing(dir.as_ref())?;
-        let checked = checked(&examined, &directory);
-        recovery::recover(&directory, examined, true)?;
+        let mut checked = checked(&examined, &directory);
+        let recovered = recovery::recover(&directory, examined, true)?;
+        checked.kept = recovered.torn.map_or_else(Vec::new, |torn| torn.kept);
         Ok(checked)
     }
 }
@@ -179,6 +197,14 @@ fn checked(examined: &Examined, directory: &Directory) -> Checked {
         path: directory.path(&name),
         reason: ignored.reason(),
     });
+    let ignored = examined.ignored();
+    let ignored = ignored
+        .into_iter()
+        .map(|(name, offset, reason)| IgnoredBytes {
+            path: directory.path(&name),
+            offset,
+            reason,
+        });
     let broken = examined.broken.as_ref();
     let damage = broken.filter(|broken| broken.is_damage);
     let damage = damage.map(|broken| Damage {
@@ -197,6 +223,10 @@ fn checked(examined: &Examined, directory: &Directory) -> Checked {
         hints,
         ignored_hints: ignored_hints.collect(),
         torn: torn.map(recovery::Broken::torn),
+        kept: (examined.kept.iter())
+            .map(|name| directory.path(name))
+            .collect(),
+        ignored: ignored.collect(),
         damage,
     }
 }

@@ -64,9 +64,7 @@ impl Wakeup {
     pub(crate) fn wake(&self, sync: SyncMode) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.is_wanted = state.is_running;
-        if sync == SyncMode::Always {
-            state.sync = sync;
-        }
+        state.sync = state.sync.max(sync);
         self.changed.notify_one();
         state.is_running
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use shuttle::thread::yield_now;
 
 use crate::clock;
-use crate::storage::{Appender, NewFile, Storage, Stored};
+use crate::storage::{Appender, InPlace, NewFile, Storage, Stored};
 
 #[derive(Debug, Default, Clone)]
 struct Content {
@@ -101,6 +101,26 @@ impl Storage for Memory {
         Ok(Arc::new(self.file(name)))
     }
 
+    fn open_in_place(&self, name: &str, bytes: usize) -> io::Result<Box<dyn InPlace>> {
+        self.with(|files| {
+            let new = || Content {
+                synced: vec![0; bytes],
+                bytes: vec![0; bytes],
+                is_name_synced: false,
+            };
+            files.entry(name.to_owned()).or_insert_with(new);
+        });
+        Ok(Box::new(self.file(name)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.with(|files| {
+            let file = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+            files.insert(to.to_owned(), file);
+            Ok(())
+        })
+    }
+
     fn shorten(&self, name: &str, bytes: u64) -> io::Result<()> {
         self.file(name).truncate(bytes)
     }
@@ -140,6 +160,19 @@ impl File {
             let file = files.get_mut(&self.name);
             file.map(work).ok_or_else(|| io::ErrorKind::NotFound.into())
         })
+    }
+}
+
+impl InPlace for File {
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        yield_now();
+        let begin = offset as usize;
+        self.with(|file| file.bytes[begin..begin + bytes.len()].copy_from_slice(bytes))
+    }
+
+    /// Is not counted with the syncs of the log.
+    fn sync(&self) -> io::Result<()> {
+        self.with(|file| file.synced.clone_from(&file.bytes))
     }
 }
 

@@ -3,6 +3,7 @@
 mod change_log;
 mod clock;
 mod crashes;
+mod damaged;
 mod directories;
 mod hints;
 mod hostile;
