@@ -1,6 +1,7 @@
 //! The log: operations in the order in which they happened, in segments.
 
 pub(crate) mod aside;
+pub(crate) mod end;
 pub(crate) mod hint;
 pub(crate) mod mark;
 pub(crate) mod op;

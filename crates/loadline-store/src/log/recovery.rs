@@ -7,15 +7,15 @@
 //! missing at the end, the log is damaged and is not opened.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::aside::{self, Kept, Piece};
+pub use super::end::Torn;
+use super::end::{Broken, about, end_of, ends_early, find_end, sequence_behind};
 use super::hint::{self, FoundHint, Hints, Ignored, Looked, Sealed, StoredHint};
-use super::mark::{self, FoundMark, Mark};
-use super::op::{DATABASES, Ops};
-use super::record::{ALIGNMENT, HEADER_BYTES, Record};
-use super::scan::{Scan, last_byte, oldest_in, scan};
+use super::mark::{self, FoundMark};
+use super::op::DATABASES;
+use super::scan::{Scan, last_byte, scan};
 use super::segment::{self, BadHead, HEAD_BYTES, Head, Segment};
 use crate::error::Error;
 use crate::storage::{Access, Storage, Stored, with_bytes};
@@ -45,50 +45,6 @@ pub(crate) struct Recovered {
     pub(crate) operations: u64,
 }
 
-/// The end of a log that was being written when the process or the machine stopped.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Torn {
-    /// The file.
-    pub path: PathBuf,
-    /// Offset of the first byte that was cut off.
-    pub offset: u64,
-    /// Bytes that were cut off, in this file and in those behind it. Zeros at the end do not count.
-    pub bytes: u64,
-    /// Whole records among them, which cannot be used since one before them is missing.
-    pub records: u64,
-    /// Files in which they are kept. They are not a part of the store, and stay until someone removes them, or until newer ones
-    /// need their room of 256 MiB. Empty before the store was opened.
-    pub kept: Vec<PathBuf>,
-    /// Bytes that were not kept, since there was no room for them.
-    pub unkept_bytes: u64,
-}
-
-impl Torn {
-    /// Where the bytes are kept, for a message: `they are kept in FILE`.
-    #[must_use]
-    pub fn whereabouts(&self) -> String {
-        let names: Vec<String> = self
-            .kept
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
-        let kept = match names.is_empty() {
-            true => String::new(),
-            false => format!(
-                "they are kept in {} until you remove them",
-                names.join(", ")
-            ),
-        };
-        let unkept = match self.unkept_bytes {
-            0 => String::new(),
-            bytes => format!("{bytes} of them are not kept, for lack of room"),
-        };
-        let parts = [kept, unkept];
-        let parts = parts.iter().filter(|part| !part.is_empty());
-        parts.map(String::as_str).collect::<Vec<_>>().join("; ")
-    }
-}
-
 /// What a walk over the files has found.
 #[derive(Debug, Default)]
 pub(crate) struct Examined {
@@ -106,39 +62,6 @@ pub(crate) struct Examined {
     pub(crate) kept: Vec<String>,
     /// Whether only the part behind the end of the log says why its first segment is not that of the store.
     lacks_start: bool,
-}
-
-/// Where the log ends before its last file does.
-#[derive(Debug, Clone)]
-pub(crate) struct Broken {
-    index: usize,
-    /// The file and the offset in it.
-    pub(crate) path: PathBuf,
-    pub(crate) offset: u64,
-    pub(crate) reason: &'static str,
-    /// Bytes from there on, without zeros at the end, in all files.
-    pub(crate) bytes: u64,
-    /// Records that are whole behind it.
-    pub(crate) whole_records: u64,
-    /// Whether it had reached the disk.
-    pub(crate) is_damage: bool,
-    /// The oldest segment that still has a meaning, as far as the whole records behind it say.
-    oldest: u32,
-    /// A file that is missing, if no whole record says that it was reclaimed. Older ones are missing as well.
-    pub(crate) missing: Option<PathBuf>,
-}
-
-impl Broken {
-    pub(crate) fn torn(&self) -> Torn {
-        Torn {
-            path: self.path.clone(),
-            offset: self.offset,
-            bytes: self.bytes,
-            records: self.whole_records,
-            kept: vec![],
-            unkept_bytes: 0,
-        }
-    }
 }
 
 impl Examined {
@@ -186,19 +109,19 @@ impl Examined {
 
 /// A segment's file.
 #[derive(Debug)]
-struct Found {
-    id: u32,
-    name: String,
-    file: Arc<dyn Stored>,
-    bytes: u64,
-    head: Option<Head>,
-    scan: Scan,
-    hint: Option<Result<FoundHint, Ignored>>,
+pub(super) struct Found {
+    pub(super) id: u32,
+    pub(super) name: String,
+    pub(super) file: Arc<dyn Stored>,
+    pub(super) bytes: u64,
+    pub(super) head: Option<Head>,
+    pub(super) scan: Scan,
+    pub(super) hint: Option<Result<FoundHint, Ignored>>,
 }
 
 impl Found {
     /// The oldest segment that still has a meaning, as far as this one says.
-    fn oldest(&self) -> u32 {
+    pub(super) fn oldest(&self) -> u32 {
         let at_first = self.head.map_or(0, |head| head.oldest);
         at_first.max(self.scan.oldest)
     }
@@ -225,36 +148,65 @@ impl Found {
     }
 }
 
+/// What the names of the files say.
+struct Names {
+    /// The segments, in ascending order.
+    ids: Vec<u32>,
+    hint_ids: BTreeSet<u32>,
+    /// What the mark says, if there is one.
+    mark: FoundMark,
+    kept: Vec<String>,
+}
+
+impl Names {
+    fn read(storage: &dyn Storage) -> Result<Self, Error> {
+        let io = |name: &str, error| Error::io(&storage.path(name), error);
+        let names = storage.list().map_err(|error| io("", error))?;
+        let ids = names.iter().filter_map(|name| segment::parse_name(name));
+        let ids: BTreeSet<u32> = ids.collect();
+        let hint_ids = names.iter().filter_map(|name| hint::parse_name(name));
+        let hint_ids = hint_ids.collect();
+        let mark = match names.iter().any(|name| name == mark::NAME) {
+            true => mark::read(storage).map_err(|error| io(mark::NAME, error))?,
+            false => FoundMark::default(),
+        };
+        let kept = aside::existing(names).into_iter().map(|(_, name)| name);
+        Ok(Self {
+            ids: ids.into_iter().collect(),
+            hint_ids,
+            mark,
+            kept: kept.collect(),
+        })
+    }
+
+    /// The log, where there are no segments. If a mark states records, all of them are missing.
+    fn without_files(self, storage: &dyn Storage) -> Examined {
+        let stated = self.mark.mark.filter(|mark| mark.position > 0);
+        Examined {
+            hint_ids: self.hint_ids,
+            broken: stated.map(|mark| ends_early(storage, &[], &mark)),
+            mark: self.mark,
+            kept: self.kept,
+            ..Examined::default()
+        }
+    }
+}
+
 /// Finds out what is left of the log in `storage`, and changes nothing.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::Version`]; [`Error::Damaged`] for a missing file.
 pub(crate) fn examine(storage: &dyn Storage, hints: Hints) -> Result<Examined, Error> {
-    let io = |name: &str, error| Error::io(&storage.path(name), error);
-    let names = storage.list().map_err(|error| io("", error))?;
-    let mut ids: Vec<u32> = names
-        .iter()
-        .filter_map(|name| segment::parse_name(name))
-        .collect();
-    ids.sort_unstable();
-    let hint_ids = names.iter().filter_map(|name| hint::parse_name(name));
-    let hint_ids: BTreeSet<u32> = hint_ids.collect();
-    let mark = match names.iter().any(|name| name == mark::NAME) {
-        true => mark::read(storage).map_err(|error| io(mark::NAME, error))?,
-        false => FoundMark::default(),
+    let names = Names::read(storage)?;
+    let Some(newest) = names.ids.last().copied() else {
+        return Ok(names.without_files(storage));
     };
-    let kept = aside::existing(names);
-    let kept = kept.into_iter().map(|(_, name)| name).collect();
-    let Some(newest) = ids.last().copied() else {
-        let mark_of_first = mark.mark.filter(|mark| mark.position > 0);
-        return Ok(Examined {
-            hint_ids,
-            broken: mark_of_first.map(|mark| ends_early(storage, &[], &mark)),
-            mark,
-            kept,
-            ..Examined::default()
-        });
-    };
+    let Names {
+        ids,
+        hint_ids,
+        mark,
+        kept,
+    } = names;
     // Segments are removed from the oldest one on, so only those that nothing separates from the newest one
     // can have a meaning.
     let is_joined = |(index, id): (usize, &u32)| newest - id == (ids.len() - 1 - index) as u32;
@@ -410,205 +362,6 @@ impl Found {
         })
     }
 }
-
-/// Finds where the log ends, and the position up to which it has reached the disk.
-fn find_end(
-    storage: &dyn Storage,
-    files: &[Found],
-    mark: Option<&Mark>,
-) -> Result<(Option<Broken>, u64), Error> {
-    let marked = mark.map_or(0, |mark| mark.position);
-    let stated = files.iter().map(|file| file.scan.synced).max();
-    let mut synced = stated.unwrap_or(0).max(marked);
-    for (index, file) in files.iter().enumerate() {
-        let next = files.get(index + 1);
-        let is_last = next.is_none();
-        let follows = |head: &Head| {
-            let end = file.scan.end.saturating_sub(HEAD_BYTES as u64);
-            file.head.is_some_and(|own| {
-                own.position + end == head.position
-                    && own.sequence + file.scan.records == head.sequence
-            })
-        };
-        let is_zero_behind = file.head.is_some() && file.scan.last_byte <= file.scan.end;
-        let is_complete = match next {
-            Some(next) => next.head.as_ref().is_some_and(follows),
-            None => is_zero_behind && file.scan.reason.is_none(),
-        };
-        // A head that is missing is the concern of its own file.
-        let is_complete = is_complete
-            || next.is_some_and(|next| next.head.is_none())
-                && is_zero_behind
-                && file.scan.reason.is_none();
-        if is_complete {
-            continue;
-        }
-        let behind = salvage(file).map_err(|error| Error::io(&storage.path(&file.name), error))?;
-        synced = synced.max(behind.synced);
-        let position = file.head.map_or_else(
-            || end_of(&files[..index]),
-            |head| head.position + file.scan.end.saturating_sub(HEAD_BYTES as u64),
-        );
-        let later = &files[index + 1..];
-        let reason = file.scan.reason.unwrap_or(if is_last {
-            "a record is missing"
-        } else {
-            "records are missing at the end of the file"
-        });
-        let has_lost_head = file.head.is_none() && file.scan.last_byte > HEAD_BYTES as u64;
-        let broken = Broken {
-            index,
-            path: storage.path(&file.name),
-            offset: file.scan.end,
-            reason,
-            bytes: (file.scan.last_byte - file.scan.end)
-                + later
-                    .iter()
-                    .map(|file| file.scan.last_byte.max(file.scan.end))
-                    .sum::<u64>(),
-            whole_records: behind.records + later.iter().map(|file| file.scan.records).sum::<u64>(),
-            is_damage: synced > position
-                || has_lost_head
-                || file.scan.is_foreign
-                || behind.is_undecided,
-            oldest: later
-                .iter()
-                .map(Found::oldest)
-                .fold(behind.oldest, u32::max),
-            missing: None,
-        };
-        return Ok((Some(broken), synced.min(position)));
-    }
-    let end = end_of(files);
-    let early = mark.filter(|mark| mark.position > end);
-    let broken = early.map(|mark| ends_early(storage, files, mark));
-    Ok((broken, synced.min(end)))
-}
-
-/// The end of `files`, where nothing is wrong but that a mark states more.
-fn ends_early(storage: &dyn Storage, files: &[Found], mark: &Mark) -> Broken {
-    let last = files.last();
-    let is_in_last = last.is_some_and(|last| last.id >= mark.segment);
-    let (id, offset, reason) = match last {
-        Some(last) if is_in_last => (
-            last.id,
-            last.scan.end,
-            "records are missing at the end of the file",
-        ),
-        Some(last) => (last.id + 1, 0, "the file is missing"),
-        None => (mark.segment, 0, "the file is missing"),
-    };
-    Broken {
-        index: files.len().saturating_sub(1),
-        path: storage.path(&segment::name(id)),
-        offset,
-        reason,
-        bytes: 0,
-        whole_records: 0,
-        is_damage: true,
-        oldest: 0,
-        missing: None,
-    }
-}
-
-/// The mark, unless it is about another log than `files`: those of one were put in the place of another one.
-fn about(found: FoundMark, files: &[Found]) -> FoundMark {
-    // Damage to a head is the concern of its file.
-    let head = |id| files.iter().find(|file| file.id == id)?.head.as_ref();
-    let ignored = found.mark.and_then(|mark| {
-        let first = files.first().filter(|first| mark.segment < first.id);
-        let reclaimed = first.and_then(|first| first.head.as_ref());
-        let is_other = head(mark.segment).is_some_and(|head| !mark.is_of(head))
-            || reclaimed.is_some_and(|first| mark.position > first.position);
-        // Versions without marks cut off what no record stated.
-        let next = head(mark.segment.saturating_add(1));
-        let is_past = next.is_some_and(|next| mark.position > next.position);
-        match (is_other, is_past) {
-            (true, _) => Some("it belongs to another log; the next sync writes one for this log"),
-            (_, true) => Some("the log was shortened after it was written"),
-            _ => None,
-        }
-    });
-    FoundMark {
-        mark: found.mark.filter(|_| ignored.is_none()),
-        ignored: ignored.or(found.ignored),
-        ..found
-    }
-}
-
-/// Position behind the last of `files`.
-fn end_of(files: &[Found]) -> u64 {
-    files.last().map_or(0, |file| {
-        let records = file.scan.end.saturating_sub(HEAD_BYTES as u64);
-        file.head.map_or(0, |head| head.position) + records
-    })
-}
-
-/// Number of the record behind the last of `files`.
-fn sequence_behind(files: &[Found]) -> u64 {
-    files.last().map_or(0, |file| {
-        file.head.map_or(0, |head| head.sequence) + file.scan.records
-    })
-}
-
-/// What whole records there are behind the place where a segment breaks off.
-#[derive(Debug, Default)]
-struct Salvage {
-    records: u64,
-    /// The largest position that one of them knows to have reached the disk.
-    synced: u64,
-    /// The oldest segment that still has a meaning, as far as they say.
-    oldest: u32,
-    /// Whether the search was given up, since it took too long.
-    is_undecided: bool,
-}
-
-/// Looks for whole records behind the place where a segment breaks off. They can begin at every multiple of
-/// the alignment. No honest file makes the search read more than a few times its length.
-fn salvage(file: &Found) -> std::io::Result<Salvage> {
-    const MOST_READ: usize = 16;
-    let Some(head) = file.head else {
-        return Ok(Salvage::default());
-    };
-    let bytes = file.bytes as usize;
-    with_bytes(&*file.file, 0, bytes, |all| {
-        let mut salvage = Salvage::default();
-        let first = head.sequence + file.scan.records;
-        let (mut offset, last) = (file.scan.end as usize, file.scan.last_byte as usize);
-        let mut budget = MOST_READ * all.len();
-        let most_records = (all.len() / (HEADER_BYTES + ALIGNMENT)) as u64;
-        while offset + HEADER_BYTES < last {
-            let rest = &all[offset..];
-            let claimed = u32::from_le_bytes([rest[4], rest[5], rest[6], rest[7]]) as usize;
-            let sequence = u32::from_le_bytes([rest[12], rest[13], rest[14], rest[15]]);
-            let ahead = u64::from(sequence.wrapping_sub(first as u32));
-            let is_plausible =
-                claimed > 0 && claimed <= rest.len() - HEADER_BYTES && ahead <= most_records;
-            if !is_plausible {
-                offset += ALIGNMENT;
-                continue;
-            }
-            let Some(left) = budget.checked_sub(claimed) else {
-                salvage.is_undecided = true;
-                return salvage;
-            };
-            budget = left;
-            let Some(record) = Record::read(rest, head.salt) else {
-                offset += ALIGNMENT;
-                continue;
-            };
-            let position = head.position + (offset - HEAD_BYTES) as u64;
-            let unsynced = record.unsynced_bytes.unwrap_or(u64::MAX);
-            salvage.synced = salvage.synced.max(position.saturating_sub(unsynced));
-            let oldest = Ops::new(record.body).map(|(_, op)| oldest_in(&op.kind, &head));
-            salvage.oldest = oldest.fold(salvage.oldest, u32::max);
-            salvage.records += 1;
-            offset += record.len;
-        }
-        salvage
-    })
-}
-
 /// Makes the files agree with what is left of the log: cuts off what is torn and removes files without a
 /// meaning. A log that is damaged is refused, unless `drops_damage`.
 ///

@@ -111,6 +111,7 @@ impl Inner {
         if durability == Durability::Always {
             disk.log.sync_shared(appended.end)?;
         }
+        self.wakeup.was_written();
         Ok(())
     }
 
@@ -120,6 +121,7 @@ impl Inner {
             disk.reclaim.assess(&disk.log, databases, Load::Busy);
             self.begin_segment(disk);
         }
+        self.wakeup.was_written();
         if disk.reclaim.is_active() && disk.reclaim.pay(databases, disk, appended.bytes) {
             self.wake_or_work();
         }
@@ -196,6 +198,7 @@ impl Inner {
         let sweeps = !self.databases.is_empty();
         let is_lazy = disk.reclaim.is_lazy();
         let synced = match sync {
+            SyncMode::No => Ok(()),
             SyncMode::IfUseful if is_lazy => Ok(()),
             // Full segments are written while others are reclaimed, and synced after that.
             SyncMode::IfUseful if sweeps => Ok(()),
@@ -234,8 +237,10 @@ impl Inner {
 /// Whether the background thread syncs the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum SyncMode {
-    /// If most of what is not synced stays.
+    /// Not now. The thread only follows what is written.
     #[default]
+    No,
+    /// If most of what is not synced stays.
     IfUseful,
     /// For writers that wait for every record, without a second sync for the mark.
     Commit,

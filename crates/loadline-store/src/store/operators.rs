@@ -6,6 +6,7 @@ use super::Store;
 use super::options::Options;
 use crate::clock::now_ms;
 use crate::error::Error;
+use crate::log::end::Broken;
 use crate::log::hint::Hints;
 use crate::log::recovery::{self, Examined, Torn};
 use crate::storage::{Directory, Found, Storage};
@@ -222,7 +223,7 @@ fn checked(examined: &Examined, directory: &Directory) -> Checked {
         bytes,
         hints,
         ignored_hints: ignored_hints.collect(),
-        torn: torn.map(recovery::Broken::torn),
+        torn: torn.map(Broken::torn),
         kept: (examined.kept.iter())
             .map(|name| directory.path(name))
             .collect(),

@@ -34,6 +34,8 @@ pub(crate) struct Wakeup {
     has_expiries: AtomicBool,
     /// Whether a store in memory was written since the thread looked at its memory.
     has_grown: AtomicBool,
+    /// Whether the thread waits for the next write of a log.
+    rests: AtomicBool,
     /// Number of huge pages to which the thread has moved memory.
     pub(crate) huge_pages: AtomicUsize,
     on_sync: OnceLock<Notify>,
@@ -101,6 +103,15 @@ impl Wakeup {
         if !self.has_expiries.load(Ordering::Relaxed) {
             self.has_expiries.store(true, Ordering::Relaxed);
             self.wake(SyncMode::IfUseful);
+        }
+    }
+
+    /// Notes that a log was written, so that the thread syncs it later.
+    #[inline]
+    pub(crate) fn was_written(&self) {
+        if self.rests.load(Ordering::Relaxed) {
+            self.rests.store(false, Ordering::Relaxed);
+            self.wake(SyncMode::No);
         }
     }
 
@@ -198,8 +209,9 @@ impl Drop for Upkeep {
 fn run(inner: &Inner) {
     let wakeup = &inner.wakeup;
     let mut synced_at = now_ms();
-    // When it was woken last, until it has rested.
+    // When it was woken or found writes last, until it has rested, and how far the log was written then.
     let mut woken_at = None;
+    let mut position = 0;
     let mut huge = HugePages::default();
     // When the memory of a store without a log was looked at last.
     let mut looked_at = 0;
@@ -218,18 +230,35 @@ fn run(inner: &Inner) {
         let now = now_ms();
         if let Some(wanted) = wanted {
             woken_at = Some(now);
+            position = inner.disk.as_ref().map_or(0, |disk| disk.log.position());
             let is_due = now.abs_diff(synced_at) >= SYNC_EVERY_MS;
-            let sync = match is_due || interval.is_some() {
-                true => SyncMode::Always,
-                false => wanted,
+            let sync = match wanted {
+                SyncMode::No => wanted,
+                _ if is_due || interval.is_some() => SyncMode::Always,
+                _ => wanted,
             };
             if sync == SyncMode::Always {
                 synced_at = now;
             }
-            inner.work(sync);
+            if sync != SyncMode::No {
+                inner.work(sync);
+            }
         } else if woken_at.is_some_and(|woken_at| now.abs_diff(woken_at) >= REST_AFTER_MS) {
-            woken_at = None;
-            inner.rest();
+            let disk = inner.disk.as_ref();
+            let before = position;
+            position = disk.map_or(0, |disk| disk.log.position());
+            if position == before {
+                woken_at = None;
+                // Before the sync, so that a write is either synced or wakes this thread.
+                wakeup.rests.store(true, Ordering::Relaxed);
+                inner.rest();
+            } else {
+                woken_at = Some(now);
+                if now.abs_diff(synced_at) >= SYNC_EVERY_MS {
+                    synced_at = now;
+                    inner.work(SyncMode::Always);
+                }
+            }
         } else if interval.is_some() {
             inner.work(SyncMode::Always);
         }

@@ -510,3 +510,18 @@ fn mark_of_another_log_is_ignored() {
     let examined = recovery::examine(&other, Hints::Leave).unwrap();
     assert_eq!(examined.mark.ignored, None);
 }
+
+/// Also if it is the only one since the last sync.
+#[test]
+fn last_write_is_synced_when_the_store_rests() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options::new()).unwrap();
+    for key in [b"first", b"other"] {
+        store.put(key, b"value").unwrap();
+        let begun = crate::clock::now_ms();
+        while store.stats().unsynced_bytes > 0 {
+            assert!(crate::clock::now_ms() < begun + 30_000, "it is not synced");
+            std::thread::park_timeout(std::time::Duration::from_millis(20));
+        }
+    }
+}
