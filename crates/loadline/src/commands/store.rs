@@ -1,7 +1,7 @@
 //! `loadline store`: works on the directory of a store that is not open.
 
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -35,14 +35,40 @@ fn check(dir: &Path) -> Result<(), Failure> {
     if checked.damage.is_some() {
         return Err(Failure::bad_file(damage(dir, &checked)));
     }
+    let outcome = match checked.torn {
+        None => "sound",
+        Some(_) => "the end is incomplete",
+    };
     files::print(&format!(
-        "files {}, records {}, bytes {}: sound\n{}{}",
+        "files {}, records {}, bytes {}: {outcome}\n{}{}{}",
         checked.files,
         checked.records,
         checked.bytes,
+        torn(checked.torn.as_ref()),
         hints(&checked),
-        torn(checked.torn.as_ref())
+        others(&checked)
     ))
+}
+
+/// Lines about files that are not a part of the store, if there are any.
+fn others(checked: &Checked) -> String {
+    let ignored = checked.ignored.iter().map(|ignored| {
+        let path = ignored.path.display();
+        match ignored.offset {
+            0 => format!("{path} is ignored: {}.\n", ignored.reason),
+            offset => format!(
+                "{path} is ignored from byte {offset} on: {}.\n",
+                ignored.reason
+            ),
+        }
+    });
+    let kept = checked.kept.iter().map(|path| {
+        format!(
+            "{} was cut off the log before and is not a part of the store. Remove it when you do not need it.\n",
+            path.display()
+        )
+    });
+    ignored.chain(kept).collect()
 }
 
 /// Lines about the hints, if there are any.
@@ -101,17 +127,24 @@ fn repair(dir: &Path, drops: bool) -> Result<(), Failure> {
             torn(checked.torn.as_ref())
         ));
     };
-    let what = format!(
-        "{} bytes from byte {} of {} on, with {} whole records, ",
-        damage.bytes,
-        damage.offset,
-        damage.path.display(),
-        damage.records
-    );
-    let what = if drops {
-        format!("{what}were dropped.\n")
+    let path = damage.path.display();
+    let what = if damage.bytes == 0 {
+        let what = format!("{path}, byte {}: {}. ", damage.offset, damage.reason);
+        match drops {
+            true => format!("{what}The store goes on without them.\n"),
+            false => format!(
+                "{what}No repair brings them back. With --drop, the store goes on without them.\n"
+            ),
+        }
     } else {
-        format!("{what}would be dropped by --drop.\n")
+        let what = format!(
+            "{} bytes from byte {} of {path} on, with {} whole records, ",
+            damage.bytes, damage.offset, damage.records
+        );
+        match drops {
+            true => format!("{what}were dropped.{}\n", kept(&checked.kept)),
+            false => format!("{what}would be dropped by --drop, and kept in *.torn files.\n"),
+        }
     };
     let missing = damage.missing.as_ref().map_or_else(String::new, |missing| {
         format!(
@@ -120,6 +153,21 @@ fn repair(dir: &Path, drops: bool) -> Result<(), Failure> {
         )
     });
     files::print(&(what + &missing))
+}
+
+/// A sentence about the files with what was dropped, if there are any.
+fn kept(paths: &[PathBuf]) -> String {
+    let names: Vec<String> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(
+            " They are kept in {} until you remove them.",
+            names.join(", ")
+        ),
+    }
 }
 
 fn export(dir: &Path) -> Result<(), Failure> {
@@ -379,11 +427,20 @@ fn advice(dir: &Path) -> String {
     )
 }
 
-/// A line about an incomplete record at the end, if there is one.
+/// A line about an incomplete end, if there is one.
 fn torn(torn: Option<&Torn>) -> String {
     torn.map_or_else(String::new, |torn| {
+        let records = match torn.records {
+            0 => String::new(),
+            1 => " 1 whole record is among them.".to_owned(),
+            count => format!(" {count} whole records are among them."),
+        };
+        let whereabouts = match torn.whereabouts() {
+            text if text.is_empty() => "opening the store moves them to *.torn files".to_owned(),
+            text => text,
+        };
         format!(
-            "The last {} bytes, from byte {} of {} on, are an incomplete record and are ignored.\n",
+            "The last {} bytes, from byte {} of {} on, are ignored: they begin with an incomplete record, and no sync had covered them; {whereabouts}.{records}\n",
             torn.bytes,
             torn.offset,
             torn.path.display()

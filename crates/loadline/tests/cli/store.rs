@@ -56,6 +56,57 @@ fn a_store_is_imported_checked_compacted_and_exported() {
 }
 
 #[test]
+fn check_says_what_it_ignores_and_refuses_what_is_missing() {
+    let dir = Dir::new();
+    import(&dir, EXPORT).succeeded();
+    let log = dir.path().join("data/0000000001.log");
+    let whole = std::fs::read(&log).unwrap();
+    let end = whole.len();
+    // A record that was being written when the process was killed.
+    std::fs::write(&log, [&whole, &b"incomplete"[..]].concat()).unwrap();
+    let checked = dir.run(&["store", "check", "data"]).succeeded();
+    let expected = format!(
+        "The last 10 bytes, from byte {end} of data/0000000001.log on, are ignored: they begin with an incomplete record, and \
+         no sync had covered them; opening the store moves them to *.torn files.\n"
+    );
+    assert!(checked.ends_with(&expected), "{checked}");
+    assert!(!checked.contains("sound"), "{checked}");
+    let kept = format!("data/0000000001-{end}-1.torn");
+    let stat = dir.run(&["store", "stat", "data"]).succeeded();
+    assert!(
+        stat.contains(&format!("they are kept in {kept} until")),
+        "{stat}"
+    );
+    assert_eq!(
+        std::fs::read(dir.path().join(&kept)).unwrap(),
+        b"incomplete"
+    );
+    let checked = dir.run(&["store", "check", "data"]).succeeded();
+    let expected = format!("sound\n{kept} was cut off the log before");
+    assert!(checked.contains(&expected), "{checked}");
+
+    // The store was closed, so its end is known.
+    std::fs::write(&log, &whole[..end - 24]).unwrap();
+    let expected = format!(
+        "data/0000000001.log is damaged at byte {}: records are missing at the end of the file.\n",
+        end - 24
+    );
+    dir.run(&["store", "check", "data"]).failed(65, &expected);
+    dir.run(&["store", "stat", "data"]).failed(65, &expected);
+    let repaired = dir.run(&["store", "repair", "data", "--drop"]).succeeded();
+    assert!(
+        repaired.contains("The store goes on without them.\n"),
+        "{repaired}"
+    );
+    assert_eq!(dir.run(&["store", "export", "data"]).succeeded(), EXPORT);
+    std::fs::remove_file(&log).unwrap();
+    dir.run(&["store", "check", "data"]).failed(
+        65,
+        "data/0000000001.log is damaged at byte 0: the file is missing.\n",
+    );
+}
+
+#[test]
 fn what_is_no_export_is_refused() {
     let dir = Dir::new();
     let get = "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
