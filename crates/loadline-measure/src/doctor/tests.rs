@@ -36,6 +36,7 @@ fn clean() -> Evidence {
         cpu_pressure: Some(0.05),
         run_queue_wait: Some(0.02),
         server_wait: Some(0.02),
+        server_throttled: None,
         errors: 0,
         main_error: None,
         hit_ratio: Some(1.0),
