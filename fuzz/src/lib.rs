@@ -18,6 +18,7 @@ pub const PLAIN: TextOptions = TextOptions {
     width: 80,
     color: false,
     unicode: false,
+    verbose: true,
 };
 
 /// Text for a narrow terminal that can do everything.
@@ -25,6 +26,7 @@ pub const RICH: TextOptions = TextOptions {
     width: 40,
     color: true,
     unicode: true,
+    verbose: true,
 };
 
 /// Shows a judgement in every form.

@@ -145,7 +145,7 @@ pub(crate) fn requests(keys: &[&[u8]], token: &[u8], ttl: Duration) -> Requests 
     )
 }
 
-/// Reads the replies to [`requests`].
+/// Reads the replies to [`requests()`].
 pub(crate) fn leased(
     token: &[u8],
     (taken, read): (Replies<Option<Vec<u8>>>, Replies<Pair>),

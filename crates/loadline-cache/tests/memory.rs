@@ -16,7 +16,7 @@ use std::process::Command;
 use loadline_cache::{Cache, Key, Weigh};
 
 /// Gives the case to the test that runs as a process of its own.
-const CASE: &str = "LOADLINE_CACHE_MEMORY_CASE";
+const CASE: &str = "CACHE_MEMORY_CASE";
 const BUDGET: u64 = 16 << 20;
 
 /// Bytes of this process in memory.

@@ -166,13 +166,13 @@ impl Nodes {
     pub(super) fn beyond(&self, high: i32, leap: impl Fn(i32) -> i32) -> Option<i32> {
         let tried = || self.tallies.keys().copied().filter(|node| *node >= high);
         let open = tried().find(|node| self.status(*node) == Status::Open);
-        let top = tried().last().unwrap_or(high);
+        let top = tried().next_back().unwrap_or(high);
         let Some(bad) = tried().find(|node| self.status(*node) == Status::Bad) else {
             let risen = (top + leap(top)).min(self.highest);
             return open.or((risen > top).then_some(risen));
         };
         let open = open.filter(|node| *node < bad);
-        let below = tried().filter(|node| *node < bad).last().unwrap_or(high);
+        let below = tried().rfind(|node| *node < bad).unwrap_or(high);
         let next = open.or_else(|| self.untried_between(below, bad));
         next.or_else(|| self.proven().1.is_none().then_some(bad))
     }

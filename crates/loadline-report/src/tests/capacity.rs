@@ -298,7 +298,7 @@ fn sentence_without_a_confirmed_rate_leads_with_the_bounds() {
             Outcome::OutOfTime => "since the time was over",
             _ => "since the search was interrupted",
         };
-        assert!(first.contains(&why) && first.starts_with(&begin), "{first}");
+        assert!(first.contains(why) && first.starts_with(&begin), "{first}");
     }
 }
 

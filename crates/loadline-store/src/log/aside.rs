@@ -64,7 +64,8 @@ fn parse_name(name: &str) -> Option<u64> {
 /// [`Error::Io`], except where the disk is full.
 pub(crate) fn keep(storage: &dyn Storage, pieces: &[Piece]) -> Result<Kept, Error> {
     let mut kept = Kept::default();
-    if pieces.iter().all(|piece| piece.bytes() == 0) {
+    // Without a right to write, what is cut off stays where it is.
+    if storage.is_read_only() || pieces.iter().all(|piece| piece.bytes() == 0) {
         return Ok(kept);
     }
     let names = storage.list();

@@ -214,6 +214,9 @@ impl Storage for Directory {
     }
 
     fn open_in_place(&self, name: &str, bytes: usize) -> io::Result<Box<dyn InPlace>> {
+        if self.is_read_only {
+            return Err(Errno::ROFS.into());
+        }
         let mut options = OpenOptions::new();
         let options = options.write(true).create(true).truncate(false);
         let file = options.open(self.path.join(name))?;
@@ -226,6 +229,9 @@ impl Storage for Directory {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        if self.is_read_only {
+            return Ok(());
+        }
         fs::rename(self.path.join(from), self.path.join(to))
     }
 

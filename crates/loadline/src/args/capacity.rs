@@ -18,12 +18,13 @@ The search starts from a closed loop, brackets and bisects with trials in an ope
 confirms its answer: trials at the rate and at the next higher rate alternate until five more
 have held than failed at the lower rate, and the reverse at the higher rate. A trial that exceeds
 the limit while the machine is disturbed (a CPU that pauses, other processes, a late generator)
-is repeated if that can be the reason. Without enough undisturbed trials the answer is an interval.
-The record holds every trial. The report names the bottleneck: the server's CPU, the generator, or
-the path between them.
+is repeated if that can be the reason. Without enough undisturbed trials the answer is an
+interval. The record holds every trial. The report names the bottleneck: the server's CPU, the
+generator, or the path between them.
 Keys are written only under `loadline:RUN-ID:` and removed afterwards.
 Exit codes: 0 done (also if no rate stays within the limit), 3 no rate was confirmed (with
---strict), 64 usage, 65 bad file, 69 target unavailable or operations fail, 70 internal error, 130 interrupted.";
+--strict), 64 usage, 65 bad file, 69 target unavailable or operations fail, 70 internal error,
+130 interrupted.";
 
 /// What load does it carry within a limit?
 #[derive(Debug, Args)]

@@ -61,6 +61,7 @@ fn engines_in_memory_stand_beside_redis_and_every_row_names_the_class() {
         "embedded",
         "--durability",
         "memory",
+        "--thorough",
     ]);
     // With a server over TCP, the null server is measured too.
     assert_eq!(record.cases.len(), 9 * 6);

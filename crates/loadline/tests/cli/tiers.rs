@@ -415,9 +415,9 @@ fn a_tier_under_load_gets_no_more_than_its_size() {
     assert!((0.02..0.2).contains(&ratio), "{restart:?}");
 }
 
-/// Lines of progress that look alike say nothing.
+/// A line for each operation would be ninety lines before the answer.
 #[test]
-fn progress_names_each_operation_once() {
+fn progress_in_a_pipe_has_no_line_per_operation() {
     let dir = Dir::new();
     let words = [
         &["tiers", "store", "--batch", "3", "--dir", "."],
@@ -425,19 +425,9 @@ fn progress_names_each_operation_once() {
     ]
     .concat();
     let stderr = dir.run(&words).stderr;
-    let warm: Vec<&str> = stderr
-        .lines()
-        .filter(|line| line.ends_with("is warmed up"))
-        .collect();
-    let distinct: std::collections::BTreeSet<&&str> = warm.iter().collect();
-    assert_eq!(distinct.len(), warm.len(), "{stderr}");
-    for said in [
-        "tiers: recompute is",
-        "codec decode, rkyv+lz4",
-        "store set, columns, 3 objects",
-    ] {
-        assert!(stderr.contains(said), "{said}:\n{stderr}");
-    }
+    assert!(!stderr.contains("is warmed up"), "{stderr}");
+    assert!(stderr.lines().count() < 20, "{stderr}");
+    assert!(stderr.contains("measured 100 %"), "{stderr}");
 }
 
 #[test]
