@@ -33,12 +33,28 @@ impl fmt::Debug for Fjall {
 }
 
 impl Fjall {
-    /// Opens the database in `dir`, which exists.
+    /// Opens the database in `dir`, which exists, with the engine's default cache.
     ///
     /// # Errors
     /// [`Error::Engine`]; also if it is open already.
     pub fn open(dir: &Path, durability: Durability) -> Result<Self, Error> {
-        let database = Database::builder(dir.join("data")).open().map_err(failed)?;
+        Self::open_with(dir, durability, None)
+    }
+
+    /// Opens the database in `dir`, which exists, with a cache of `cache_bytes`.
+    ///
+    /// # Errors
+    /// [`Error::Engine`]; also if it is open already.
+    pub fn open_with(
+        dir: &Path,
+        durability: Durability,
+        cache_bytes: Option<u64>,
+    ) -> Result<Self, Error> {
+        let mut builder = Database::builder(dir.join("data"));
+        if let Some(bytes) = cache_bytes {
+            builder = builder.cache_size(bytes);
+        }
+        let database = builder.open().map_err(failed)?;
         let data = database.keyspace("data", KeyspaceCreateOptions::default);
         let data = data.map_err(failed)?;
         let ticker = match durability {
@@ -120,5 +136,18 @@ impl Engine for Fjall {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cache_has_the_requested_capacity() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |bytes| Fjall::open_with(dir.path(), Durability::Process, bytes).unwrap();
+        assert_eq!(open(Some(5 << 20)).database.cache_capacity(), 5 << 20);
+        assert_ne!(open(None).database.cache_capacity(), 5 << 20);
     }
 }

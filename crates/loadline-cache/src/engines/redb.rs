@@ -33,12 +33,28 @@ impl fmt::Debug for Redb {
 }
 
 impl Redb {
-    /// Opens the database in `dir`, which exists.
+    /// Opens the database in `dir`, which exists, with the engine's default cache.
     ///
     /// # Errors
     /// [`Error::Engine`]; also if it is open already.
     pub fn open(dir: &Path, durability: Durability) -> Result<Self, Error> {
-        let database = Arc::new(Database::create(dir.join("data.redb")).map_err(failed)?);
+        Self::open_with(dir, durability, None)
+    }
+
+    /// Opens the database in `dir`, which exists, with a cache of `cache_bytes`.
+    ///
+    /// # Errors
+    /// [`Error::Engine`]; also if it is open already.
+    pub fn open_with(
+        dir: &Path,
+        durability: Durability,
+        cache_bytes: Option<u64>,
+    ) -> Result<Self, Error> {
+        let mut builder = Database::builder();
+        if let Some(bytes) = cache_bytes {
+            builder.set_cache_size(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+        let database = Arc::new(builder.create(dir.join("data.redb")).map_err(failed)?);
         let table = database.begin_write().map_err(failed)?;
         table.open_table(TABLE).map_err(failed)?;
         table.commit().map_err(failed)?;

@@ -68,6 +68,9 @@ pub(crate) struct EnginesArgs {
     /// Value sizes, measured one after the other [default: 100B]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = units::value_size)]
     pub(crate) value_size: Vec<ValueSize>,
+    /// Memory budget for the cache of each engine that has one [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    pub(crate) memory: Option<u64>,
     #[command(flatten)]
     pub(crate) length: LengthArgs,
     #[command(flatten)]
@@ -140,6 +143,9 @@ pub(crate) struct EngineArgs {
     /// Operations to count
     #[arg(long, default_value_t = 0)]
     pub(crate) ops: u64,
+    /// Bytes of its cache of blocks or pages
+    #[arg(long, value_parser = units::size)]
+    pub(crate) memory: Option<u64>,
     /// The most keys of a cache
     #[arg(long, requires = "ttl")]
     pub(crate) max_keys: Option<u64>,

@@ -44,7 +44,14 @@ struct Child<'a> {
 
 impl Child<'_> {
     fn access(&self) -> anyhow::Result<EngineAccess> {
-        EngineAccess::open_at(self.kind, self.durability, self.cache, &self.args.dir)
+        let memory_bytes = self.args.memory;
+        EngineAccess::open_at(
+            self.kind,
+            self.durability,
+            self.cache,
+            memory_bytes,
+            &self.args.dir,
+        )
     }
 
     /// Writes every key twice and prints the cost. Then waits to be killed.

@@ -393,6 +393,7 @@ mod tests {
             durability: Durability::Memory,
             dir: None,
             cache: None,
+            memory_bytes: None,
         };
         let access = EngineAccess::open(Kind::Map, &engine).unwrap();
         for bytes in [1, 7, 100] {

@@ -79,6 +79,8 @@ pub(crate) struct Engine {
     pub(crate) dir: Option<PathBuf>,
     /// Its limits, if it is used as a cache.
     pub(crate) cache: Option<CacheLimits>,
+    /// Bytes of its cache of blocks or pages, if it has one; `None` for its default.
+    pub(crate) memory_bytes: Option<u64>,
 }
 
 impl Kind {

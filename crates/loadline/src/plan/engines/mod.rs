@@ -19,7 +19,7 @@ use super::{Case, Estimate, Length, MOST_ROUNDS, Plan, Surroundings, lengths};
 use crate::args::{EngineOpArg, EngineWorkloadArg, EnginesArgs, LengthArgs};
 use crate::exit::Failure;
 use crate::target::{CacheLimits, Choice, Durability, Engine, Kind, Target};
-use crate::units::{count_text, duration_text, key_dist_text, value_size_text};
+use crate::units::{bytes_text, count_text, duration_text, key_dist_text, value_size_text};
 use ops::Shape;
 
 const DEFAULT_KEYS: u64 = 100_000;
@@ -28,6 +28,8 @@ const DEFAULT_VALUE_BYTES: u64 = 100;
 const SUSTAINED_VALUE_BYTES: u64 = 1_024;
 /// Sustained writes write this many times the data.
 const SUSTAINED_TIMES: u64 = 10;
+/// Budget of the cache of each engine that has one.
+const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 const DEFAULT_BATCH: u32 = 100;
 /// One of each kind: single, batch, and concurrent operations.
 const DEFAULT_OPS: [EngineOpArg; 5] = [
@@ -60,6 +62,8 @@ pub(crate) struct EnginesPlan {
     pub(crate) reference: String,
     /// The limits of the engines if they are measured as caches.
     pub(crate) cache: Option<CacheLimits>,
+    /// Bytes of the cache of each engine that has one.
+    pub(crate) memory_bytes: u64,
     /// Sentences about engines that lack a class.
     pub(crate) left_out: Vec<String>,
     /// Whether memory, disk and recovery are measured in every class, and not only in the first one with files.
@@ -84,6 +88,7 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
         choices.push(Choice::Null);
     }
     let classes = classes(args)?;
+    let memory_bytes = memory(args)?;
     let sizes = if args.value_size.is_empty() {
         let is_sustained = args.op == [EngineOpArg::Sustained];
         vec![ValueSize::Fixed(if is_sustained {
@@ -107,7 +112,7 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
     };
     let mut stages = Vec::new();
     for &durability in &classes {
-        let targets = targets(&choices, durability, args.dir.as_ref(), cache);
+        let targets = targets(&choices, durability, args.dir.as_ref(), cache, memory_bytes);
         for size in sizes.iter().filter(|_| !targets.is_empty()) {
             let stage = Plan {
                 targets: targets.clone(),
@@ -130,6 +135,7 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
         stages,
         reference,
         cache,
+        memory_bytes,
         left_out,
         is_thorough: args.thorough || !args.durability.is_empty(),
     })
@@ -151,6 +157,7 @@ fn targets(
     durability: Durability,
     dir: Option<&PathBuf>,
     cache: Option<CacheLimits>,
+    memory_bytes: u64,
 ) -> Vec<Target> {
     let able = choices
         .iter()
@@ -161,6 +168,7 @@ fn targets(
             durability,
             dir: dir.cloned(),
             cache,
+            memory_bytes: Some(memory_bytes),
         })
     })
     .collect()
@@ -239,6 +247,20 @@ fn reference(args: &EnginesArgs, choices: &mut Vec<Choice>) -> Result<String, Fa
     let name = reference.to_string();
     choices.insert(0, reference);
     Ok(name)
+}
+
+/// The budget of the caches.
+fn memory(args: &EnginesArgs) -> Result<u64, Failure> {
+    match args.memory {
+        Some(0) => Err(Failure::usage(
+            "--memory 0B: must be at least 1B.".to_owned(),
+        )),
+        Some(bytes) if i64::try_from(bytes).is_err() => Err(Failure::usage(format!(
+            "--memory {}: too large.",
+            bytes_text(bytes)
+        ))),
+        bytes => Ok(bytes.unwrap_or(DEFAULT_MEMORY_BYTES)),
+    }
 }
 
 fn classes(args: &EnginesArgs) -> Result<Vec<Durability>, Failure> {
@@ -395,6 +417,11 @@ impl EnginesPlan {
             "{} rounds with the engines in random order, compared with {}; seed {}",
             self.base.rounds, self.reference, self.base.seed
         ));
+        out.entry("memory_bytes", self.memory_bytes);
+        out.line(format!(
+            "{} for the cache of each of redb, fjall and SQLite",
+            bytes_text(self.memory_bytes)
+        ));
         let dir = self.dir().map(|dir| dir.display().to_string());
         out.line_of(dir.as_ref().map(|dir| format!("files in {dir}")));
         out.entry("dir", dir);
@@ -452,4 +479,43 @@ fn describe_stage(stage: &Plan, out: &mut Description) -> Value {
         out.line(format!("{}{batch}{threads}", case.name));
     }
     json!({ "targets": targets, "durability": class, "value_size": size })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn resolved(words: &[&str]) -> Result<EnginesPlan, Failure> {
+        let words = ["loadline", "engines"].iter().chain(words);
+        match Cli::try_parse_from(words).unwrap().command {
+            Command::Engines(args) => resolve(&args, &Surroundings::of_tests()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_engine_gets_the_memory_budget() {
+        for (words, bytes) in [
+            (&["map", "store"][..], 256 << 20),
+            (&["map", "store", "--memory", "16MiB"], 16 << 20),
+        ] {
+            let plan = resolved(words).unwrap();
+            assert_eq!(plan.to_json()["memory_bytes"], bytes);
+            for target in plan.stages.iter().flat_map(|stage| &stage.targets) {
+                let Target::Engine(engine) = target else {
+                    panic!("{target}");
+                };
+                assert_eq!(engine.memory_bytes, Some(bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn memory_budget_of_zero_is_refused() {
+        let failure = resolved(&["map", "--memory", "0B"]).unwrap_err();
+        assert!(failure.to_string().contains("--memory 0B"), "{failure}");
+    }
 }

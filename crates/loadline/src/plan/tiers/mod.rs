@@ -331,6 +331,7 @@ fn tier(name: &str, args: &TiersArgs) -> Result<Target, Failure> {
         durability,
         dir: args.dir.clone(),
         cache: None,
+        memory_bytes: None,
     }))
 }
 

@@ -21,7 +21,7 @@ use crate::exit::{Exit, Failure};
 use crate::target::{Choice, Durability, Engine};
 use crate::targets::client::client;
 use crate::targets::servers::{self, Storage, own_child};
-use crate::units::{duration_text, value_size_text};
+use crate::units::{bytes_text, duration_text, value_size_text};
 
 /// Number of times that an engine is opened again.
 const OPENS: usize = 3;
@@ -286,6 +286,9 @@ impl Steps<'_> {
             command
                 .args(["--max-keys", &cache.keys.to_string()])
                 .args(["--ttl", &duration_text(cache.ttl)]);
+        }
+        if let Some(bytes) = self.engine.memory_bytes {
+            command.args(["--memory", &bytes_text(bytes)]);
         }
         if counted {
             command.env("LD_PRELOAD", COUNTER).stdin(Stdio::null());

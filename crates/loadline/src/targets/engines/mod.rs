@@ -103,7 +103,13 @@ impl EngineAccess {
         let dir = directory(engine)?;
         let before = threads::own();
         let path = dir.as_ref().map_or(Path::new(""), |dir| dir.path());
-        let open = open(kind, engine.durability, engine.cache, path);
+        let open = open(
+            kind,
+            engine.durability,
+            engine.cache,
+            engine.memory_bytes,
+            path,
+        );
         let open = open.map_err(|error| fault(&engine.choice, &error))?.into();
         let mut threads = threads::own();
         threads.retain(|id| !before.contains(id));
@@ -122,10 +128,11 @@ impl EngineAccess {
         kind: Kind,
         durability: Durability,
         cache: Option<CacheLimits>,
+        memory_bytes: Option<u64>,
         dir: &Path,
     ) -> anyhow::Result<Self> {
         Ok(Self {
-            open: open(kind, durability, cache, dir)?.into(),
+            open: open(kind, durability, cache, memory_bytes, dir)?.into(),
             threads: Vec::new(),
             _dir: None,
         })
@@ -196,21 +203,28 @@ fn open(
     kind: Kind,
     durability: Durability,
     cache: Option<CacheLimits>,
+    memory_bytes: Option<u64>,
     dir: &Path,
 ) -> anyhow::Result<Box<dyn Open>> {
+    // Read only by the engines of some features.
+    let _ = memory_bytes;
     Ok(match kind {
         Kind::Map => Box::new(map::Map::default()),
         Kind::Store => Box::new(store::OurStore::open(dir, durability, cache)?),
         #[cfg(feature = "heed")]
         Kind::Heed => embedded::open(dir, durability, Lmdb::open)?,
         #[cfg(feature = "redb")]
-        Kind::Redb => embedded::open(dir, durability, Redb::open)?,
+        Kind::Redb => embedded::open(dir, durability, |dir, durability| {
+            Redb::open_with(dir, durability, memory_bytes)
+        })?,
         #[cfg(feature = "fjall")]
-        Kind::Fjall => embedded::open(dir, durability, Fjall::open)?,
+        Kind::Fjall => embedded::open(dir, durability, |dir, durability| {
+            Fjall::open_with(dir, durability, memory_bytes)
+        })?,
         #[cfg(feature = "rocksdb")]
         Kind::RocksDb => embedded::open(dir, durability, RocksDb::open)?,
         #[cfg(feature = "sqlite")]
-        Kind::Sqlite => Box::new(sqlite::Sqlite::open(dir, durability)?),
+        Kind::Sqlite => Box::new(sqlite::Sqlite::open(dir, durability, memory_bytes)?),
         #[cfg(not(all(
             feature = "fjall",
             feature = "heed",

@@ -28,6 +28,7 @@ pub(super) struct Sqlite {
     /// Keeps the write-ahead log between handles, because the last connection to close removes it.
     _keeper: Mutex<Connection>,
     synchronous: &'static str,
+    memory_bytes: Option<u64>,
     ticker: Option<Arc<Ticker>>,
 }
 
@@ -36,10 +37,14 @@ impl Sqlite {
     ///
     /// # Errors
     /// The error of SQLite.
-    pub(super) fn open(dir: &Path, durability: Durability) -> anyhow::Result<Self> {
+    pub(super) fn open(
+        dir: &Path,
+        durability: Durability,
+        memory_bytes: Option<u64>,
+    ) -> anyhow::Result<Self> {
         let file = dir.join("data.sqlite");
         // The first transaction is synced in every class, so that the files are durable in their directory.
-        let keeper = connect(&file, "FULL")?;
+        let keeper = connect(&file, "FULL", None)?;
         keeper.execute(CREATE, ())?;
         let synchronous = match durability {
             Durability::Always => "FULL",
@@ -61,24 +66,35 @@ impl Sqlite {
             file,
             _keeper: Mutex::new(keeper),
             synchronous,
+            memory_bytes,
             ticker,
         })
     }
 }
 
-/// A connection with this `synchronous` setting.
-fn connect(file: &Path, synchronous: &str) -> anyhow::Result<Connection> {
+/// A connection with this `synchronous` setting, and with this size of its page cache and of its memory map.
+fn connect(
+    file: &Path,
+    synchronous: &str,
+    memory_bytes: Option<u64>,
+) -> anyhow::Result<Connection> {
     let connection = Connection::open(file)?;
     connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", synchronous)?;
+    if let Some(bytes) = memory_bytes {
+        let bytes = i64::try_from(bytes)?;
+        // A negative size is in KiB, a positive one in pages.
+        connection.pragma_update(None, "cache_size", -(bytes / 1_024).max(1))?;
+        connection.pragma_update(None, "mmap_size", bytes)?;
+    }
     Ok(connection)
 }
 
 impl Open for Sqlite {
     fn handle(&self) -> anyhow::Result<Box<dyn Handle>> {
         Ok(Box::new(SqliteHandle {
-            connection: connect(&self.file, self.synchronous)?,
+            connection: connect(&self.file, self.synchronous, self.memory_bytes)?,
             ticker: self.ticker.clone(),
         }))
     }

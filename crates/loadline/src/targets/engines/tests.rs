@@ -17,6 +17,7 @@ fn opened() -> Vec<(String, EngineAccess)> {
                     durability,
                     dir: None,
                     cache: None,
+                    memory_bytes: None,
                 };
                 let name = format!("{name}, {class}");
                 all.push((name, EngineAccess::open(kind, &engine).unwrap()));
@@ -101,7 +102,7 @@ fn the_store_as_a_cache_holds_so_many_keys_for_so_long() {
     let open = |cache| {
         let dir = tempfile::tempdir().unwrap();
         let kind = Kind::Store;
-        EngineAccess::open_at(kind, Durability::Memory, Some(cache), dir.path()).unwrap()
+        EngineAccess::open_at(kind, Durability::Memory, Some(cache), None, dir.path()).unwrap()
     };
     let found = |access: &EngineAccess| {
         let mut handle = access.handle().unwrap();
