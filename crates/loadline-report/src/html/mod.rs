@@ -5,7 +5,7 @@ mod svg;
 
 use loadline_measure::record::Record;
 
-use crate::clean::{escaped, shortened};
+use crate::clean::{columns, escaped, shortened};
 use crate::document::{Block, Checks, Document, Flame, Item, Plot, Row, Section, Table, Tone};
 use crate::view;
 
@@ -13,6 +13,8 @@ const STYLE: &str = include_str!("style.css");
 
 /// Cells and heads are cut beyond this, so that the figures stay in sight.
 const MOST_COLUMNS: usize = 200;
+/// A cell with a longer text keeps the width of a line on a phone, so that it does not become a tall one.
+const SHORT_COLUMNS: usize = 40;
 
 /// The record as an HTML page. It loads nothing, also where a string in the record would like it to:
 /// everything foreign is escaped, and the page forbids all sources but its own style.
@@ -147,7 +149,9 @@ impl Page {
                 text
             };
             let side = if column.right { "" } else { "text " };
-            let class = format!("{side}{}", class(cell.tone));
+            let is_long = columns(&cell.text) > SHORT_COLUMNS;
+            let long = if is_long { "long " } else { "" };
+            let class = format!("{side}{long}{}", class(cell.tone));
             let class = class.trim();
             let class = if class.is_empty() {
                 String::new()

@@ -1,6 +1,9 @@
-// Checks pages in frames: axe finds nothing, nothing is wider than the frame, and the text of a plot
-// does not overlap, leave its plot or differ in size.
+// Checks pages in frames: axe finds nothing, nothing is wider than the frame, no row of a table is too tall, and the
+// text of a plot does not overlap, leave its plot or differ in size.
 const problems = [];
+
+// The height of a table's row, in CSS pixels, above which a narrow cell has wrapped too often.
+const TALLEST = 200;
 
 function overlap(a, b, room) {
   return a.x + room < b.x + b.width && b.x + room < a.x + a.width
@@ -37,6 +40,15 @@ function plots(page, frame) {
   }
 }
 
+function rows(page, frame) {
+  for (const row of frame.contentDocument.querySelectorAll("table:has(thead) tbody tr")) {
+    const { height } = row.getBoundingClientRect();
+    if (height > TALLEST) {
+      problems.push([page, "tall", Math.round(height), row.textContent.slice(0, 80)]);
+    }
+  }
+}
+
 async function check({ name, width, html }) {
   const frame = document.createElement("iframe");
   frame.style.width = `${width}px`;
@@ -50,6 +62,7 @@ async function check({ name, width, html }) {
     problems.push([name, "overflow", root.scrollWidth]);
   }
   plots(name, frame);
+  rows(name, frame);
   const script = frame.contentDocument.createElement("script");
   script.textContent = axeSource;
   root.append(script);

@@ -37,7 +37,8 @@ const INSTALL: &str = "`cargo xtask test --install` installs it";
 const PLANTED: &str = "<!DOCTYPE html><html lang=\"en\"><head><title>planted</title></head><body><main>\
     <h1>Planted</h1><img src=\"data:,\"><div style=\"width: 3000px\">wide</div>\
     <svg viewBox=\"0 0 100 50\" width=\"100\"><text x=\"5\" y=\"20\" font-size=\"9\">one</text>\
-    <text x=\"8\" y=\"22\" font-size=\"12\">two</text><text x=\"95\" y=\"40\">beyond</text></svg></main></body></html>";
+    <text x=\"8\" y=\"22\" font-size=\"12\">two</text><text x=\"95\" y=\"40\">beyond</text></svg>\
+    <table><thead><tr><th>head</th></tr></thead><tbody><tr><td style=\"height: 300px\">tall</td></tr></tbody></table></main></body></html>";
 
 fn records() -> Vec<(&'static str, Record)> {
     let mut judged = fixture::over_time();
@@ -166,7 +167,14 @@ fn axe_finds_nothing_and_no_label_covers_another() {
     let (planted, real): (Vec<_>, Vec<_>) = problems
         .into_iter()
         .partition(|problem| problem[0] == "planted");
-    for fault in ["image-alt", "overflow", "overlap", "outside", "sizes"] {
+    for fault in [
+        "image-alt",
+        "overflow",
+        "overlap",
+        "outside",
+        "sizes",
+        "tall",
+    ] {
         assert!(
             planted.iter().any(|problem| problem[1] == fault),
             "{fault}: {planted:#?}"
