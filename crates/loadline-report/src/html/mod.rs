@@ -248,13 +248,14 @@ impl Page {
         }
         self.push("<div class=\"charts\">\n");
         for figure in drawn {
-            let key: String = figure
-                .key
-                .iter()
-                .map(|(colour, name)| {
+            let solid = figure.key.iter().map(|entry| (entry, "dot"));
+            let dashed = figure.dashed.iter().map(|entry| (entry, "dash"));
+            let key: String = solid
+                .chain(dashed)
+                .map(|((colour, name), sample)| {
                     format!(
                         "<span class=\"key\">{}{}</span>",
-                        dot(*colour),
+                        sample_of(sample, *colour),
                         escaped(name)
                     )
                 })
@@ -270,7 +271,12 @@ impl Page {
 }
 
 fn dot(colour: usize) -> String {
-    format!("<span class=\"dot k{}\"></span>", colour % svg::COLOURS)
+    sample_of("dot", colour)
+}
+
+/// A sample of a colour: a dot, or a dash for a dashed line.
+fn sample_of(shape: &str, colour: usize) -> String {
+    format!("<span class=\"{shape} k{}\"></span>", colour % svg::COLOURS)
 }
 
 fn class(tone: Tone) -> &'static str {

@@ -285,6 +285,21 @@ fn a_plot_over_time_without_a_p99_does_not_promise_one() {
     );
 }
 
+/// A dashed line has its name in the legend, also where no line is solid.
+#[test]
+fn dashed_lines_have_their_names_in_the_legend() {
+    let mut record = fixture::over_time();
+    for interval in record.cases.iter_mut().flat_map(|case| &mut case.series) {
+        interval.p99 = None;
+    }
+    let page = crate::html(&record);
+    let (_, figure) = page.split_once(": p50 over time").unwrap();
+    let (caption, _) = figure.split_once("</figcaption>").unwrap();
+    let key = "<span class=\"key\"><span class=\"dash k0\"></span>";
+    assert!(caption.contains(key), "{caption}");
+    assert!(caption.contains("embedded, p50"), "{caption}");
+}
+
 /// The cases of a sweep are named after their target and their mode, and a null server is no subject of its own.
 #[test]
 fn the_title_names_each_target_once() {

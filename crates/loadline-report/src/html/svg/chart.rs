@@ -107,6 +107,7 @@ impl Chart {
         Figure {
             caption: caption.to_owned(),
             key,
+            dashed: Vec::new(),
             svg: svg(caption, self.foot + 24.0, &self.body),
         }
     }

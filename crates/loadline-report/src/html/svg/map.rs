@@ -71,6 +71,7 @@ pub(super) fn map(plot: &DecisionMap) -> Option<Figure> {
     Some(Figure {
         caption: plot.caption.clone(),
         key: unnamed,
+        dashed: Vec::new(),
         svg: svg(&plot.caption, HEIGHT, &body),
     })
 }

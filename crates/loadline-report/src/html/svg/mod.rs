@@ -43,6 +43,8 @@ const QUANTILES: [(f64, &str); 7] = [
 pub(super) struct Figure {
     pub(super) caption: String,
     pub(super) key: Vec<(usize, String)>,
+    /// The names of its dashed lines.
+    pub(super) dashed: Vec<(usize, String)>,
     pub(super) svg: String,
 }
 
@@ -294,14 +296,18 @@ fn lines(plot: &Lines) -> Option<Figure> {
         }
     }
     body.push_str(&labels.svg);
-    let solid = plot.series.iter().filter(|line| !line.dashed);
-    let mut key: Vec<(usize, String)> = solid
-        .map(|line| (line.colour, line.label.clone()))
-        .collect();
-    key.sort();
+    let key = |dashed: bool| {
+        let lines = plot.series.iter().filter(|line| line.dashed == dashed);
+        let mut key: Vec<(usize, String)> = lines
+            .map(|line| (line.colour, line.label.clone()))
+            .collect();
+        key.sort();
+        key
+    };
     Some(Figure {
         caption: plot.caption.clone(),
-        key,
+        key: key(false),
+        dashed: key(true),
         svg: svg(&plot.caption, HEIGHT, &body),
     })
 }
@@ -402,6 +408,7 @@ fn spread(plot: &Spread) -> Option<Figure> {
     Some(Figure {
         caption: format!("{} (height: square root of the share)", plot.caption),
         key: key.map(|row| (row.colour, row.label.clone())).collect(),
+        dashed: Vec::new(),
         svg: svg(&plot.caption, HEIGHT, &body),
     })
 }
