@@ -49,6 +49,7 @@ fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
     let mut description = plan.describe_with(&limits);
     description.section("Runs");
     description.line(format!("{runs}, each in new processes"));
+    description.takes(description.estimate().map(|one| one.times(runs)));
     let Some(shell) = Shell::start_unless_dry(&args.plan, &args.display, &description)? else {
         return Ok(ExitCode::SUCCESS);
     };

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::description::Description;
 use super::show::arrivals_text;
-use super::{Case, HIGHEST_RATE, Length, Plan, Surroundings};
+use super::{Case, Estimate, HIGHEST_RATE, Length, Plan, Surroundings};
 use crate::args::{
     ArrivalsArg, CapacityArgs, LengthArgs, LimitArgs, LoadArgs, ResultArgs, RunArgs,
 };
@@ -164,6 +164,10 @@ impl CapacityPlan {
         let arrivals = arrivals_text(self.arrivals);
         let (trial, max_time) = (self.trial, self.max_time);
         let mut out = self.base.describe();
+        out.takes(Some(Estimate {
+            most: max_time,
+            is_limit: true,
+        }));
         out.entry(
             "capacity",
             json!({
