@@ -16,10 +16,12 @@
 pub mod callgrind;
 mod estimate;
 mod functions;
+mod settings;
 mod tree;
 
 pub use estimate::{Estimate, LEAST_PASSES, WorkComparison, WorkRules, WorkVerdict, compare};
 pub use functions::{FunctionDifference, FunctionWork, differences, per_operation};
+pub use settings::setting_of;
 pub use tree::{Frame, stacks, tree};
 
 use serde::{Deserialize, Serialize};

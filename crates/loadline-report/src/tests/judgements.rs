@@ -234,6 +234,7 @@ fn a_row_of_work_names_its_functions() {
     judgement.rows[4].functions = vec![
         function("dictFind", 812.0, 1_204.0),
         function("readQuery", 90.0, 0.0),
+        function("slowlogCreateEntry", 0.0, 50.0),
     ];
     let text = judgement_text(&judgement, &[], GATE, &PIPE);
     let note = "  where: dictFind +392";
@@ -241,6 +242,9 @@ fn a_row_of_work_names_its_functions() {
         text.contains(note) && text.contains(", readQuery -90"),
         "{text}"
     );
+    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let with_setting = "slowlogCreateEntry [slowlog-log-slower-than] +50";
+    assert!(joined.contains(with_setting), "{text}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use loadline_measure::doctor::{Finding, Severity};
 use loadline_measure::gate::{Basis, Judgement, Row as Judged, RowVerdict};
 use loadline_measure::record::{Comparison, Record, Verdict as Told};
 use loadline_measure::words;
-use loadline_measure::work::FunctionDifference;
+use loadline_measure::work::{FunctionDifference, setting_of};
 
 use super::cases::{self, Group};
 use super::verdict;
@@ -301,7 +301,7 @@ fn table(heading: &str, basis: Basis, rows: &[&Judged]) -> Option<Section> {
         .flatten()
 }
 
-/// The functions that account for a difference in work, each with the instructions that it adds and its share of the
+/// The functions that account for a difference in work, each with the setting behind it where that is known, with the instructions that it adds and its share of the
 /// whole difference.
 fn functions(row: &Judged) -> Vec<Item> {
     let whole = row.candidate.zip(row.baseline).map(|(b, a)| b - a);
@@ -312,8 +312,11 @@ fn functions(row: &Judged) -> Vec<Item> {
             .filter(|whole| *whole != 0.0)
             .map(|whole| format!(" ({:.0} %)", 100.0 * added / whole))
             .unwrap_or_default();
+        let setting = setting_of(&function.name)
+            .map(|setting| format!(" [{setting}]"))
+            .unwrap_or_default();
         format!(
-            "{} {sign}{}{share}",
+            "{}{setting} {sign}{}{share}",
             function.name,
             words::count(added.abs())
         )
