@@ -1,6 +1,7 @@
 //! What is measured: the spellings of a TARGET, and what each means.
 
 mod engine;
+mod program;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -14,6 +15,7 @@ use crate::secret::{Secret, redact_target};
 use crate::suggest;
 
 pub(crate) use engine::{CacheLimits, Choice, Durability, Engine, Kind};
+pub(crate) use program::Program;
 
 /// Engines in process that a later form of `loadline` measures.
 const ENGINES: [&str; 6] = ["store", "heed", "redb", "fjall", "rocksdb", "sqlite"];
@@ -42,7 +44,7 @@ pub(crate) enum Target {
     /// Our store in this process, without a server.
     Ram,
     /// A server program that is started for this run and stopped afterwards.
-    Spawn(PathBuf),
+    Spawn(Program),
     /// A cluster that runs already: some of its nodes, which name the others.
     Cluster(Vec<Server>),
     /// A server program that is started as a cluster of three masters and three replicas.
@@ -151,12 +153,17 @@ impl Target {
             "spawn" if rest.is_empty() => {
                 Err(wrong("spawn needs a program, such as spawn:redis-server."))
             }
-            "spawn" => Ok(Self::Spawn(PathBuf::from(rest))),
+            "spawn" => Program::parse(rest)
+                .map(Self::Spawn)
+                .map_err(|why| wrong(&why)),
             "cluster" | "clusters" => parse_cluster(text)
                 .map(Self::Cluster)
                 .map_err(|why| wrong(&why)),
             "spawn-cluster" if rest.is_empty() => Err(wrong(
                 "spawn-cluster needs a program, such as spawn-cluster:redis-server.",
+            )),
+            "spawn-cluster" if rest.contains(program::CONFIG) => Err(wrong(
+                "the nodes of a cluster are started without a configuration file.",
             )),
             "spawn-cluster" => Ok(Self::SpawnCluster(PathBuf::from(rest))),
             engine if ENGINES.contains(&engine) => Err(wrong(
@@ -210,7 +217,7 @@ impl fmt::Display for Target {
             Self::Slowed(slowdown) => write!(f, "embedded {slowdown}"),
             Self::Ram => f.write_str("ram"),
             Self::Engine(engine) => engine.fmt(f),
-            Self::Spawn(program) => write!(f, "spawn:{}", program.display()),
+            Self::Spawn(program) => write!(f, "spawn:{program}"),
             Self::SpawnCluster(program) => write!(f, "spawn-cluster:{}", program.display()),
             Self::Cluster(seeds) => {
                 for (place, seed) in seeds.iter().enumerate() {
@@ -475,6 +482,10 @@ mod tests {
             "unix:///",
             "unix:///r?x=1",
             "spawn:",
+            "spawn:?config=r.conf",
+            "spawn:redis-server?config=",
+            "spawn:redis-server?conf=r.conf",
+            "spawn-cluster:redis-server?config=r.conf",
             "cluster://",
             "cluster:a",
             "cluster://ann:hunter2@a:1,b:x",

@@ -172,6 +172,48 @@ fn servers_that_run_already_are_not_counted_and_the_record_says_why() {
         sentence.contains("only servers that Loadline starts"),
         "{sentence}"
     );
+    assert!(
+        sentence.contains("spawn:redis-server?config=FILE"),
+        "{sentence}"
+    );
+}
+
+/// Two files with the settings of a production server: the one with a slow log of every command executes more, and
+/// neither the port nor the password nor the paths in the files reach the servers that are started.
+#[test]
+fn configuration_files_of_two_servers_are_counted() {
+    let dir = Dir::new();
+    let common = "port 1\nbind 192.0.2.1\ndir /nonexistent\ndaemonize yes\nrequirepass hunter2\n\
+                  logfile /nonexistent/log\nreplicaof 192.0.2.1 6379\nmaxmemory 200mb\nsave \"\"\n";
+    dir.write("old.conf", common);
+    dir.write("new.conf", &format!("{common}slowlog-log-slower-than 0\n"));
+    let words = [
+        "compare",
+        "spawn:redis-server?config=old.conf",
+        "spawn:redis-server?config=new.conf",
+        "--instructions",
+        "valgrind",
+    ];
+    let ended = dir.run(&[&words, &SHORT[..]].concat());
+    assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
+    let named: Vec<String> = record(&dir)
+        .cases
+        .into_iter()
+        .map(|case| case.subject.name)
+        .collect();
+    assert_eq!(named, [words[1], words[2]]);
+    let text = ended
+        .stdout
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(
+        text.contains("slowlogCreateEntry") && text.contains("[slowlog-log-slower-than]"),
+        "{text}"
+    );
+    let missing = dir.run(&["run", "spawn:redis-server?config=none.conf"]);
+    assert_eq!(missing.code, Some(65), "{}", missing.stderr);
+    assert!(missing.stderr.contains("none.conf"), "{}", missing.stderr);
 }
 
 /// The client of a sweep, in each mode: counted once, at the first cell without an added latency. Two records are compared

@@ -63,7 +63,7 @@ pub(super) fn count(session: &mut Session<'_>, progress: &Progress) -> Result<()
     }
     if !plan.targets.iter().all(can_start) {
         record.not_counted = Some(
-            "Instructions per operation were not counted: valgrind counts only servers that Loadline starts (spawn:PROGRAM, embedded)."
+            "Instructions per operation were not counted: valgrind counts only servers that Loadline starts. To count one with the settings of a running server, start it from its configuration file: spawn:redis-server?config=FILE."
                 .to_owned(),
         );
         return Ok(());
@@ -332,7 +332,7 @@ fn join(work: &mut Work, more: Work) {
 
 fn executable(target: &Target) -> Option<PathBuf> {
     match target {
-        Target::Spawn(program) => find_program(program),
+        Target::Spawn(program) => find_program(&program.path),
         Target::Embedded | Target::Slowed(_) => std::env::current_exe().ok(),
         _ => None,
     }

@@ -67,6 +67,7 @@ impl ClusterChild {
         let wanted = Wanted {
             name: &name,
             dir: cluster.dir.path(),
+            config: None,
             under: None,
             interrupt,
         };

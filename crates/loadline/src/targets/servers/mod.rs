@@ -1,6 +1,7 @@
 //! Child servers: started for a run on a free loopback port, and ended with it in every case.
 
 mod cluster;
+mod config;
 mod output;
 mod process;
 mod random;
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::exit::{Exit, Failure};
 use crate::files::find_program;
-use crate::target::{Address, Durability, Server, Slowdown};
+use crate::target::{Address, Durability, Program, Server, Slowdown};
 use crate::targets::admin::Admin;
 use crate::targets::callgrind::Callgrind;
 use crate::targets::connect::Endpoint;
@@ -41,6 +42,8 @@ const PORT_ATTEMPTS: u32 = 5;
 const PREFIX: &str = "loadline-";
 /// The name of a server's socket in its directory.
 const SOCKET: &str = "redis.sock";
+/// The name of a server's configuration file in its directory.
+const CONFIG_FILE: &str = "loadline.conf";
 /// The command that starts our own server.
 const SERVE: &str = "serve";
 /// Text before the address in the line that `loadline serve` prints.
@@ -177,27 +180,32 @@ impl Child {
         })
     }
 
-    /// Starts the Redis-compatible server `program`, a path or a name to be found on PATH, with persistence off.
-    /// Its directory is removed once the server has changed to it. With `under`, it runs in that simulator.
+    /// Starts the Redis-compatible server `program`. Without a configuration file, persistence is off, and its directory
+    /// is removed once the server has changed to it. With `under`, it runs in that simulator.
     ///
     /// # Errors
-    /// If it is not found or does not start, with its last output, or if `interrupt` was set meanwhile.
+    /// If its configuration file cannot be read, if it is not found or does not start, with its last output, or if `interrupt` was set meanwhile.
     pub(crate) fn spawn(
-        program: &Path,
+        program: &Program,
         under: Option<&Callgrind>,
         interrupt: &AtomicBool,
     ) -> Result<Self, Failure> {
-        let name = format!("spawn:{}", program.display());
+        let name = format!("spawn:{program}");
+        let file = program.config.as_deref();
+        let config = file.map(|file| config::read(&name, file)).transpose()?;
         let wanted = Wanted {
             name: &name,
             dir: &std::env::temp_dir(),
+            config: config.as_deref(),
             under,
             interrupt,
         };
-        let mut child = wanted.spawn(program, || Ok(Vec::new()))?;
+        let mut child = wanted.spawn(&program.path, || Ok(Vec::new()))?;
         // The server has changed to the directory by now and writes nothing. It is removed already here, because
-        // it could not be if we were killed. A leftover one is harmless.
-        child.dir = None;
+        // it could not be if we were killed. A leftover one is harmless. With the settings of a file, it can write.
+        if config.is_none() {
+            child.dir = None;
+        }
         Ok(child)
     }
 
@@ -215,6 +223,7 @@ impl Child {
         let wanted = Wanted {
             name,
             dir: storage.dir.unwrap_or(&temporary),
+            config: None,
             under: None,
             interrupt,
         };
@@ -348,6 +357,8 @@ struct Wanted<'w> {
     name: &'w str,
     /// Parent of its directory.
     dir: &'w Path,
+    /// Its settings, as text; without them, persistence is off.
+    config: Option<&'w [u8]>,
     /// The simulator that it runs in.
     under: Option<&'w Callgrind>,
     /// Interrupts the start.
@@ -377,27 +388,28 @@ impl Wanted<'_> {
         }
     }
 
+    /// The arguments of the program: its settings in `dir`, and those that are ours.
+    fn words(self, dir: &Path, port: u16) -> Result<Vec<OsString>, Failure> {
+        let mut words: Vec<OsString> = Vec::new();
+        if let Some(text) = self.config {
+            let file = dir.join(CONFIG_FILE);
+            std::fs::write(&file, text).map_err(|error| no_directory(self.name, &error))?;
+            words.push(file.into());
+        }
+        let port = port.to_string();
+        words.extend(["--port", &port, "--bind", "127.0.0.1"].map(OsString::from));
+        if self.config.is_none() {
+            words.extend(["--save", "", "--appendonly", "no"].map(OsString::from));
+        }
+        words.extend(["--daemonize", "no", "--logfile", "", "--dir"].map(OsString::from));
+        words.push(dir.into());
+        Ok(words)
+    }
+
     fn spawn_on(self, path: &Path, port: u16, settings: Vec<String>) -> Result<Child, Start> {
         let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(self.dir);
         let dir = dir.map_err(|error| Start::Failed(no_directory(self.name, &error)))?;
-        let port_text = port.to_string();
-        let words = [
-            "--port",
-            &port_text,
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-            "--daemonize",
-            "no",
-            "--logfile",
-            "",
-            "--dir",
-        ];
-        let mut words: Vec<OsString> = words.map(OsString::from).into();
-        words.push(dir.path().into());
+        let mut words = self.words(dir.path(), port).map_err(Start::Failed)?;
         words.extend(settings.into_iter().map(OsString::from));
         let (process, output) =
             start(self.name, path, &words, self.under).map_err(Start::Failed)?;
