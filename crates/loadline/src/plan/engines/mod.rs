@@ -252,9 +252,7 @@ fn reference(args: &EnginesArgs, choices: &mut Vec<Choice>) -> Result<String, Fa
 /// The budget of the caches.
 fn memory(args: &EnginesArgs) -> Result<u64, Failure> {
     match args.memory {
-        Some(0) => Err(Failure::usage(
-            "--memory 0B: must be at least 1B.".to_owned(),
-        )),
+        Some(0) => Err(Failure::usage("--memory 0B: must be at least 1B.")),
         Some(bytes) if i64::try_from(bytes).is_err() => Err(Failure::usage(format!(
             "--memory {}: too large.",
             bytes_text(bytes)
