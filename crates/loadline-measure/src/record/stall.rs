@@ -8,6 +8,10 @@ use crate::vocabulary::vocabulary;
 /// per round, so it does not explain longer stalls.
 const LONGEST_WAIT_NS: u64 = 200_000_000;
 
+/// A few time slices: a stall up to this long can be one of the waits that add up to the usual waiting of a round. A
+/// longer one needs waiting of its own.
+const USUAL_STALL_NS: u64 = 20_000_000;
+
 vocabulary! {
     /// The cause of a stall.
     pub enum StallCause {
@@ -70,6 +74,21 @@ pub struct Surroundings {
     pub watched_in_real_time: bool,
     /// The server's waiting time for a CPU in the same round.
     pub server_wait_ns: Option<u64>,
+    /// Its median waiting time over all rounds. On a crowded machine, many short waits add up to it, and none of them
+    /// is a long stall.
+    pub usual_wait_ns: u64,
+}
+
+impl Surroundings {
+    /// The waiting time of the server for a CPU that can belong to `stall`.
+    fn wait_for(&self, stall: &Stall) -> Option<u64> {
+        let wait_ns = self.server_wait_ns?;
+        match stall.length_ns {
+            ..=USUAL_STALL_NS => Some(wait_ns),
+            ..=LONGEST_WAIT_NS => Some(wait_ns.saturating_sub(self.usual_wait_ns)),
+            _ => None,
+        }
+    }
 }
 
 impl StallCause {
@@ -88,8 +107,7 @@ impl StallCause {
             Self::Generator
         } else if !around.is_direct {
             Self::ServerOrPath
-        } else if stall.length_ns <= LONGEST_WAIT_NS && around.server_wait_ns.is_some_and(explains)
-        {
+        } else if around.wait_for(stall).is_some_and(explains) {
             Self::Contention
         } else {
             Self::Server
@@ -105,6 +123,7 @@ mod tests {
         is_direct: true,
         watched_in_real_time: true,
         server_wait_ns: Some(0),
+        usual_wait_ns: 0,
     };
 
     #[test]
@@ -148,5 +167,27 @@ mod tests {
         ] {
             assert_eq!(StallCause::of(&stall, &around), cause, "{stall:?}");
         }
+    }
+
+    /// A server that sleeps for 100 ms in each round of 2 s, on a machine where it waits 5 % of its time for a CPU.
+    #[test]
+    fn usual_waiting_does_not_explain_a_long_stall() {
+        let cause = |length_ms: u64, wait_ms: u64| {
+            let stall = Stall {
+                length_ns: length_ms * 1_000_000,
+                ..Stall::default()
+            };
+            let around = Surroundings {
+                server_wait_ns: Some(wait_ms * 1_000_000),
+                usual_wait_ns: 100_000_000,
+                ..DIRECT
+            };
+            StallCause::of(&stall, &around)
+        };
+        assert_eq!(cause(100, 105), StallCause::Server);
+        assert_eq!(cause(100, 160), StallCause::Contention);
+        assert_eq!(cause(20, 105), StallCause::Contention);
+        assert_eq!(cause(21, 105), StallCause::Server);
+        assert_eq!(cause(201, 900), StallCause::Server);
     }
 }

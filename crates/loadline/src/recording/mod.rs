@@ -15,6 +15,7 @@ use loadline_measure::compare::{self, Paired, Rules};
 use loadline_measure::corrected::Corrected;
 use loadline_measure::doctor::{self, Class, Evidence, Finding};
 use loadline_measure::histogram::Histogram;
+use loadline_measure::quantile::median;
 use loadline_measure::record::{
     self, Bounds, Comparison, Cost, CpuPauses, Histograms, Interval, Percentiles, Record,
     RoundHistograms, RoundSummary, Scenario, Stall, StallCause, Subject, SubjectKind, Surroundings,
@@ -253,11 +254,16 @@ fn series(blocks: &[Outcome]) -> Vec<Interval> {
 
 /// The longest stalls of all blocks, in order of time, each with its cause.
 fn stalls(blocks: &[Outcome], is_direct: bool) -> Vec<Stall> {
+    let waits = blocks.iter().filter_map(|block| block.target.run_wait);
+    let waits: Vec<f64> = waits.map(|wait| nanoseconds(wait) as f64).collect();
+    let usual_wait_ns = median(&waits).unwrap_or(0.0) as u64;
     let of_block = |(round, block): (usize, &Outcome)| {
         let around = Surroundings {
             is_direct,
             watched_in_real_time: block.pauses.as_ref().is_some_and(|pauses| pauses.real_time),
             server_wait_ns: block.target.run_wait.map(nanoseconds),
+            // A single round has no others to tell its usual waiting from.
+            usual_wait_ns: if waits.len() > 1 { usual_wait_ns } else { 0 },
         };
         let stalls = block.stalls.iter().map(move |stall| {
             let stall = Stall {
