@@ -543,6 +543,31 @@ fn only_a_busy_server_is_called_too_slow_for_a_rate() {
     assert!(!said(None, None));
 }
 
+/// The server stopped for one of six seconds: a lower rate would not have helped.
+#[test]
+fn operations_that_a_stall_kept_back_do_not_advise_a_lower_rate() {
+    let found_after = |not_sent| {
+        let found = examine(&Evidence {
+            stalls: vec![frozen()],
+            not_sent: Some(not_sent),
+            ..clean()
+        });
+        let found = found
+            .into_iter()
+            .find(|found| found.rule == Rule::Overloaded);
+        found.expect("operations were not sent")
+    };
+    let kept_back = found_after(5_464);
+    assert_eq!(
+        kept_back.evidence,
+        "After stalls of 1.00 s in total, 5464 of 200000 planned operations (3 %) were never sent: the percentiles are lower bounds."
+    );
+    assert!(!kept_back.what_to_do.contains("--rate"), "{kept_back:?}");
+    // More than was due during the stalls.
+    let overloaded = found_after(60_000);
+    assert!(overloaded.what_to_do.contains("Lower --rate"));
+}
+
 /// There is no server, and the thread that calls is the generator.
 #[test]
 fn a_stall_of_a_call_in_this_process_does_not_name_a_server_or_a_generator() {
