@@ -282,6 +282,15 @@ impl Waterfall {
         self.unattributed_ns / self.whole_ns.max(1.0)
     }
 
+    /// Whether noise dominates the parts: their sum, or the interval of the rest, is off by more than the whole.
+    #[must_use]
+    pub fn is_noise(&self) -> bool {
+        let width = self
+            .unattributed_interval
+            .map_or(0.0, |bounds| bounds.hi - bounds.lo);
+        self.residual().abs() > 1.0 || width > self.whole_ns
+    }
+
     /// Whether the rest is larger than the parts may leave: 5 % of the whole.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
@@ -367,6 +376,22 @@ mod tests {
         // The medians leave 100.
         assert_eq!(waterfall.whole_ns - waterfall.parts_ns(), 100.0);
         assert!(!waterfall.is_incomplete() && waterfall.is_uneven());
+    }
+
+    #[test]
+    fn parts_are_noise_where_the_rest_could_be_more_than_the_whole() {
+        let of = |rests: &[f64]| {
+            let whole = Waterfall {
+                whole_ns: 100.0,
+                network_ns: Some(95.0),
+                ..Waterfall::default()
+            };
+            whole.with_rests(rests)
+        };
+        let alternating = |ns: f64| [5.0 - ns, 5.0 + ns].repeat(6);
+        assert!(!of(&alternating(40.0)).is_noise());
+        assert!(of(&alternating(60.0)).is_noise());
+        assert!(of(&[-2_955.9; 12]).is_noise());
     }
 
     /// The figures of the write-up: SET 3.9 ms alone and 10.9 ms for ten, GET 6.19 and 17.2 ms.

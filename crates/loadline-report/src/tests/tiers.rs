@@ -565,3 +565,34 @@ fn no_coordinate_of_a_hostile_record_is_out_of_this_world() {
     assert!(!page.contains("<script>alert"), "{page}");
     assert!(!text(&hostile(), &TERMINAL).contains('\u{1b}'));
 }
+
+/// A rest of -2955.9 % was once a row of the table.
+#[test]
+fn parts_that_noise_dominates_are_left_out() {
+    let whole = Waterfall {
+        subject: "redis".to_owned(),
+        operation: "get".to_owned(),
+        whole_ns: 40e3,
+        network_ns: Some(17_171.0),
+        ..Waterfall::default()
+    };
+    for rests in [[-1.182e6; 12].to_vec(), [-30e3, 30e3].repeat(6)] {
+        let tiers = Tiers {
+            waterfalls: vec![whole.clone().with_rests(&rests)],
+            ..Tiers::default()
+        };
+        let record = Record {
+            tiers: Some(tiers),
+            ..record()
+        };
+        let text = text(&record, &crate::TextOptions { width: 200, ..PIPE });
+        assert!(
+            text.contains("the parts are left out: noise dominates them"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("17.2 us") && !text.contains("2955"),
+            "{text}"
+        );
+    }
+}

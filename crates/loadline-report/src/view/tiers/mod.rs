@@ -260,9 +260,9 @@ fn waterfalls(tiers: &Tiers) -> Option<Section> {
     columns.extend(parts.map(|(name, drop)| Column::figure(*name, drop)));
     columns.push(Column::figure("rest", 0));
     let row = |waterfall: &Waterfall| {
-        // Parts whose sum is off by more than the whole are noise, and figures of them would be quoted.
+        // Figures of parts would be quoted, even where they are noise.
         let residual = waterfall.residual();
-        let is_noise = residual.abs() > 1.0;
+        let is_noise = waterfall.is_noise();
         let part = |name: &str| {
             let found = waterfall.parts().find(|(part, _)| *part == name);
             time(found.map(|(_, ns)| ns).filter(|_| !is_noise))
@@ -278,7 +278,7 @@ fn waterfalls(tiers: &Tiers) -> Option<Section> {
         } else {
             format!("{sign}{}", words::percent(residual.abs()))
         };
-        let is_large = waterfall.is_incomplete();
+        let is_large = waterfall.is_incomplete() || is_noise;
         all.push(Cell::new(
             if is_large { Tone::Warn } else { Tone::Plain },
             share,
