@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::task::Poll;
 
-use loadline_client::commands::set;
+use loadline_client::commands::{get, set};
 use loadline_client::multiplexed::{Connection, Running};
 use loadline_client::{Client, Error, Request};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -22,6 +22,7 @@ static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const LIMIT_BYTES: usize = 16 << 20;
 /// Requests between two turns of the connection's task.
 const BATCH: usize = 100;
+const REPLY_BYTES: usize = 4000;
 
 /// Answers the handshake of each connection and nothing after it.
 fn silent() -> SocketAddr {
@@ -40,8 +41,52 @@ fn silent() -> SocketAddr {
     address
 }
 
+/// Answers each command with a string of [`REPLY_BYTES`].
+fn answering() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut received = vec![0; 64 << 10];
+        assert!(stream.read(&mut received).unwrap() > 0);
+        stream.write_all(b"%1\r\n+proto\r\n:3\r\n").unwrap();
+        let reply = format!("${REPLY_BYTES}\r\n{}\r\n", "x".repeat(REPLY_BYTES));
+        while let Ok(bytes @ 1..) = stream.read(&mut received) {
+            // A command begins with `*`, which is nowhere else.
+            let commands = received[..bytes].iter().filter(|byte| **byte == b'*');
+            let _ = stream.write_all(reply.repeat(commands.count()).as_bytes());
+        }
+    });
+    address
+}
+
+/// Submits `GET` whose callers do not take the replies until the queue is full. Returns the bytes that are allocated.
+async fn fill_with_replies(connection: &Connection) -> f64 {
+    let most = 3 * LIMIT_BYTES / REPLY_BYTES;
+    let mut callers = Vec::with_capacity(most);
+    let region = Region::new(COUNTED);
+    while callers.len() < most {
+        let mut running = connection.run(get::<String>("key"));
+        match submit(&mut running).await {
+            None => callers.push(running),
+            Some(Error::QueueFull { .. }) => break,
+            Some(error) => panic!("{error}"),
+        }
+        if callers.len() % BATCH == 0 {
+            // Its reply follows all others.
+            match connection.run(get::<String>("key")).await {
+                Ok(_) => {}
+                Err(Error::QueueFull { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    let change = region.change();
+    change.bytes_allocated as f64 - change.bytes_deallocated as f64
+}
+
 /// Polls a request for the first time, which submits it; its error if it was refused.
-async fn submit<Q: Request<Output = Result<(), Error>>>(
+async fn submit<T: std::fmt::Debug, Q: Request<Output = Result<T, Error>>>(
     running: &mut Running<'_, Q>,
 ) -> Option<Error> {
     let poll =
@@ -98,4 +143,14 @@ fn full_queue_holds_its_limit_in_memory() {
         );
         assert!((0.8..=1.2).contains(&share), "{share:.2} of the limit");
     }
+
+    let url = format!("redis://{}?max_queue_bytes={LIMIT_BYTES}", answering());
+    let client = Client::open(&url).unwrap();
+    let held = runtime.block_on(async {
+        let connection = client.multiplexed().await.unwrap();
+        fill_with_replies(&connection).await
+    });
+    let share = held / LIMIT_BYTES as f64;
+    println!("replies that were not taken: {held} bytes are held, {share:.2} of the limit");
+    assert!((0.8..=1.2).contains(&share), "{share:.2} of the limit");
 }

@@ -1,9 +1,9 @@
 //! The memory that requests hold, and its limit.
 //!
-//! A request holds more than its bytes: its entry in the queue, the slot of its caller, and the time at which it came.
-//! For short requests that is more than their bytes. Below a small amount only an estimate is compared. Above it, what
-//! is held is computed for each request, and all lists grow in small steps, since a list that doubles holds up to twice
-//! what it needs.
+//! A request holds more than its bytes: its entry in the queue, the slot of its caller, the time at which it came,
+//! and its replies until the caller takes them. For short requests that is more than their bytes. Below a small amount
+//! only an estimate is compared. Above it, what is held is computed for each request, and all lists grow in small
+//! steps, since a list that doubles holds up to twice what it needs.
 
 use std::collections::VecDeque;
 
@@ -41,7 +41,8 @@ impl Conn {
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         let requests = self.queue.len() + self.slots.len();
-        self.out.unanswered() + (requests * ESTIMATED_BYTES) as u64 > self.ample_bytes
+        let held = requests * ESTIMATED_BYTES + self.slots.ready_bytes();
+        self.out.unanswered() + held as u64 > self.ample_bytes
     }
 
     /// Makes room in each list for the request whose bytes were just added.
@@ -52,7 +53,8 @@ impl Conn {
     pub(super) fn find_room(&mut self) -> Result<(), Error> {
         let limit_bytes = self.config.max_queue_bytes;
         let is_full = |conn: &Self| conn.held_bytes() > limit_bytes as u64;
-        if !self.queue.is_empty() && is_full(self) {
+        let is_alone = self.queue.is_empty() && self.slots.ready_bytes() == 0;
+        if !is_alone && is_full(self) {
             self.give_back();
             if is_full(self) {
                 return Err(Error::QueueFull { limit_bytes });
@@ -68,7 +70,8 @@ impl Conn {
     fn held_bytes(&self) -> u64 {
         let queue = self.queue.capacity() * size_of::<Entry>();
         let stamps = self.stamps.capacity() * size_of::<Stamp>();
-        self.out.unanswered() + (queue + stamps + self.slots.own_bytes()) as u64
+        let slots = self.slots.own_bytes() + self.slots.ready_bytes();
+        self.out.unanswered() + (queue + stamps + slots) as u64
     }
 
     /// Gives back what earlier requests needed and those in the queue do not.

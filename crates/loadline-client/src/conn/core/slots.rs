@@ -23,6 +23,8 @@ pub(crate) struct SlotId(u32);
 pub(super) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Bytes of memory of the replies that wait for their callers.
+    ready_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -68,13 +70,14 @@ impl Slots {
             }
             return Poll::Pending;
         }
+        self.ready_bytes -= slot.replies.capacity();
         let taken = TakenReplies {
             replies: std::mem::replace(&mut slot.replies, spare()),
             text_start: slot.text_start,
             fault: slot.fault.take(),
             limits,
         };
-        self.release(id);
+        self.clear(id);
         Poll::Ready(taken)
     }
 
@@ -83,6 +86,17 @@ impl Slots {
     pub(super) fn release(&mut self, id: SlotId) -> Option<u64> {
         let slot = &mut self.slots[id.0 as usize];
         let unanswered = (!slot.done).then_some(slot.number);
+        if slot.done {
+            self.ready_bytes -= slot.replies.capacity();
+        }
+        self.clear(id);
+        unanswered
+    }
+
+    /// Empties a slot for the next caller.
+    #[inline]
+    fn clear(&mut self, id: SlotId) {
+        let slot = &mut self.slots[id.0 as usize];
         slot.waker = None;
         slot.done = false;
         slot.fault = None;
@@ -92,7 +106,6 @@ impl Slots {
             slot.replies = Vec::new();
         }
         self.free.push(id.0);
-        unanswered
     }
 
     /// Notes that all replies are there, or will not come, and returns the waker of the caller.
@@ -100,6 +113,7 @@ impl Slots {
     pub(super) fn complete(&mut self, id: SlotId, fault: Option<Error>) -> Option<Waker> {
         let slot = &mut self.slots[id.0 as usize];
         slot.done = true;
+        self.ready_bytes += slot.replies.capacity();
         slot.fault = fault.map(Box::new);
         slot.waker.take()
     }
@@ -120,6 +134,7 @@ impl Slots {
         }
         slot.replies.extend_from_slice(&bytes[..text.end + 2]);
         slot.done = true;
+        self.ready_bytes += slot.replies.capacity();
         slot.waker.take()
     }
 
@@ -146,6 +161,12 @@ impl Slots {
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Bytes of memory of the replies that wait for their callers.
+    #[inline]
+    pub(super) fn ready_bytes(&self) -> usize {
+        self.ready_bytes
     }
 
     /// Makes room for one more, in small steps.
