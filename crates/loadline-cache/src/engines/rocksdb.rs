@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use loadline_store::Durability;
 use rocksdb::{
-    DB, DBCompressionType, DEFAULT_COLUMN_FAMILY_NAME, Direction, IteratorMode, Options,
-    WriteBatch, WriteOptions,
+    BlockBasedOptions, Cache, DB, DBCompressionType, DEFAULT_COLUMN_FAMILY_NAME, Direction,
+    IteratorMode, Options, WriteBatch, WriteBufferManager, WriteOptions,
 };
 
 use super::{Engine, Ticker, failed};
@@ -16,6 +16,10 @@ use crate::Error;
 
 /// The longest key of RocksDB: its length has 32 bits, 8 bytes of which are for the sequence number.
 const MAX_KEY_BYTES: usize = u32::MAX as usize - 8;
+/// Bits of the bloom filters per key, as RocksDB recommends: one in a hundred reads of a missing key looks at a table.
+const BLOOM_BITS: f64 = 10.0;
+/// Part of the memory that tables in memory can take before they are written to files.
+const WRITE_BUFFER_SHARE: usize = 2;
 
 /// RocksDB: a database with one column family and without compression.
 #[derive(Clone)]
@@ -35,12 +39,28 @@ impl fmt::Debug for RocksDb {
 }
 
 impl RocksDb {
-    /// Opens the database in `dir`, which exists.
+    /// Opens the database in `dir`, which exists, with the engine's default memory and without bloom filters.
     ///
     /// # Errors
     /// [`Error::Engine`]; also if it is open already.
     pub fn open(dir: &Path, durability: Durability) -> Result<Self, Error> {
+        Self::open_with(dir, durability, None)
+    }
+
+    /// Opens the database in `dir`, which exists, with `memory_bytes` for blocks, indexes, bloom filters and tables in
+    /// memory together. Tables in memory take at most half of it before they are written to files.
+    ///
+    /// # Errors
+    /// [`Error::Engine`]; also if it is open already.
+    pub fn open_with(
+        dir: &Path,
+        durability: Durability,
+        memory_bytes: Option<u64>,
+    ) -> Result<Self, Error> {
         let mut options = Options::default();
+        if let Some(bytes) = memory_bytes {
+            limit_memory(&mut options, usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
         options.create_if_missing(true);
         // What is the default depends on the libraries that RocksDB was built with.
         options.set_compression_type(DBCompressionType::None);
@@ -70,6 +90,19 @@ impl RocksDb {
         options.set_sync(self.syncs);
         options
     }
+}
+
+/// Gives blocks, indexes, bloom filters and tables in memory one budget: all of them count in one cache.
+fn limit_memory(options: &mut Options, bytes: usize) {
+    let cache = Cache::new_lru_cache(bytes);
+    let mut blocks = BlockBasedOptions::default();
+    blocks.set_block_cache(&cache);
+    blocks.set_bloom_filter(BLOOM_BITS, false);
+    blocks.set_cache_index_and_filter_blocks(true);
+    options.set_block_based_table_factory(&blocks);
+    let buffers = (bytes / WRITE_BUFFER_SHARE).max(1);
+    let manager = WriteBufferManager::new_write_buffer_manager_with_cache(buffers, false, cache);
+    options.set_write_buffer_manager(&manager);
 }
 
 impl Engine for RocksDb {
@@ -137,5 +170,64 @@ impl Engine for RocksDb {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rocksdb::properties::{BLOCK_CACHE_CAPACITY, BLOCK_CACHE_USAGE, CUR_SIZE_ALL_MEM_TABLES};
+
+    use super::*;
+
+    const MEMORY_BYTES: u64 = 4 << 20;
+
+    fn property(engine: &RocksDb, name: &rocksdb::properties::PropName) -> u64 {
+        let read = engine.database.property_int_value(name).unwrap();
+        read.unwrap()
+    }
+
+    /// Writes 16 MiB.
+    fn fill(engine: &RocksDb) {
+        let value = [7; 1_024];
+        for batch in 0..16_u64 {
+            let keys: Vec<[u8; 8]> = (0..1_024)
+                .map(|n| (batch << 10 | n).to_be_bytes())
+                .collect();
+            let writes = keys.iter().map(|key| (&key[..], Some(&value[..])));
+            engine.write(writes).unwrap();
+        }
+    }
+
+    #[test]
+    fn memory_budget_holds_blocks_and_tables_in_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine =
+            RocksDb::open_with(dir.path(), Durability::Process, Some(MEMORY_BYTES)).unwrap();
+        assert_eq!(property(&engine, BLOCK_CACHE_CAPACITY), MEMORY_BYTES);
+        let empty = property(&engine, BLOCK_CACHE_USAGE);
+        engine.write_one(b"key", Some(&[7; 1 << 20])).unwrap();
+        // Tables in memory count in the cache, in steps of 256 KiB.
+        let used = property(&engine, BLOCK_CACHE_USAGE);
+        assert!(used >= empty + (768 << 10), "{empty}, then {used}");
+        fill(&engine);
+        // A flush begins at the limit and the next table fills meanwhile; the default is 64 MiB.
+        let tables = property(&engine, CUR_SIZE_ALL_MEM_TABLES);
+        assert!(tables < 2 * MEMORY_BYTES, "{tables}");
+    }
+
+    #[test]
+    fn files_have_bloom_filters_only_with_a_memory_budget() {
+        for (memory_bytes, has_filters) in [(None, false), (Some(MEMORY_BYTES), true)] {
+            let dir = tempfile::tempdir().unwrap();
+            let engine = RocksDb::open_with(dir.path(), Durability::Process, memory_bytes).unwrap();
+            engine.write_one(b"key", Some(b"value")).unwrap();
+            engine.database.flush().unwrap();
+            let tables = engine
+                .database
+                .property_value("rocksdb.aggregated-table-properties");
+            let tables = tables.unwrap().unwrap();
+            let none = tables.contains("filter block size=0");
+            assert_eq!(!none, has_filters, "{tables}");
+        }
     }
 }

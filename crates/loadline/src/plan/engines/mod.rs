@@ -417,7 +417,7 @@ impl EnginesPlan {
         ));
         out.entry("memory_bytes", self.memory_bytes);
         out.line(format!(
-            "{} for the cache of each of redb, fjall and SQLite",
+            "{} for the cache of each of redb, fjall, RocksDB and SQLite",
             bytes_text(self.memory_bytes)
         ));
         let dir = self.dir().map(|dir| dir.display().to_string());

@@ -222,7 +222,9 @@ fn open(
             Fjall::open_with(dir, durability, memory_bytes)
         })?,
         #[cfg(feature = "rocksdb")]
-        Kind::RocksDb => embedded::open(dir, durability, RocksDb::open)?,
+        Kind::RocksDb => embedded::open(dir, durability, |dir, durability| {
+            RocksDb::open_with(dir, durability, memory_bytes)
+        })?,
         #[cfg(feature = "sqlite")]
         Kind::Sqlite => Box::new(sqlite::Sqlite::open(dir, durability, memory_bytes)?),
         #[cfg(not(all(
