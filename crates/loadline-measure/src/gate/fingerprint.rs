@@ -105,6 +105,11 @@ fn of_servers(was: &ServerEnvironment, is: &ServerEnvironment) -> Vec<Difference
         was.allocator.clone(),
         is.allocator.clone(),
     );
+    server(
+        "digest of the server's configuration file",
+        was.config_sha256.clone(),
+        is.config_sha256.clone(),
+    );
     for (name, value) in &was.settings {
         let setting = format!("server's setting {}", shortened(name));
         server(

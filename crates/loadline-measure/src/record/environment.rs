@@ -44,6 +44,9 @@ pub struct ServerEnvironment {
     pub allocator: Option<String>,
     /// Settings that affect measurements.
     pub settings: BTreeMap<String, String>,
+    /// SHA-256 digest of the configuration file that it was started with, in hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_sha256: Option<String>,
 }
 
 /// Other activity of the machine during the run.

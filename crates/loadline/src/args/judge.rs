@@ -10,12 +10,14 @@ use super::{
     RunArgs,
 };
 use crate::slowdown::InjectedSlowdown;
+use crate::target::Setting;
 use crate::units;
 
 pub(super) const COMPARE_HELP: &str = "\
 Examples:
   loadline compare embedded spawn:redis-server
   loadline compare spawn:redis-server spawn:/opt/redis-8/redis-server --workload get
+  loadline compare redis://db.internal --like-config io-threads=4
   loadline compare monday.json tuesday.json
 
 Targets are measured in interleaved rounds, with three processes for each server that Loadline
@@ -156,9 +158,15 @@ pub(crate) struct CompareArgs {
     /// Reference: a TARGET or a record
     #[arg(value_name = "A")]
     pub(crate) a: String,
-    /// Candidate: a TARGET or a record
-    #[arg(value_name = "B")]
-    pub(crate) b: String,
+    /// Candidate: a TARGET or a record; with --like-config, the program of the candidate
+    #[arg(value_name = "B", required_unless_present = "like_config")]
+    pub(crate) b: Option<String>,
+    /// Start two servers here with the settings of the running server A, one of them with CHANGE
+    ///
+    /// Settings are read with CONFIG GET, and nothing is changed on A. Those about place, logins, TLS, replication and
+    /// clustering are left out. CHANGE is NAME=VALUE, such as io-threads=4; repeat the flag for several.
+    #[arg(long, value_name = "CHANGE", num_args = 0..=1, value_parser = Setting::parse)]
+    pub(crate) like_config: Option<Vec<Setting>>,
     #[command(flatten)]
     pub(crate) measure: MeasureArgs,
     #[command(flatten)]

@@ -185,7 +185,7 @@ Examples:
 Targets (several targets are measured in interleaved rounds and compared):
   redis://[USER:PASS@]HOST:PORT[/DB]   a running server; rediss:// is TLS, unix:///PATH a socket
   embedded                             our own server, as a child process (the default)
-  spawn:redis-server                   a server program, started for the run on a free port
+  spawn:redis-server[?config=FILE]     a server program, started for the run on a free port
   ram                                  our store in this process, without a wire
   cluster://HOST:PORT[,HOST:PORT]      a cluster; spawn-cluster:redis-server starts one
 

@@ -14,18 +14,22 @@ use crate::files;
 use crate::plan;
 use crate::printer::Printer;
 use crate::session::{self, Shell};
+use crate::targets::servers;
 
 /// The name of the command in its last line.
 const NAME: &str = "compare";
 
 pub(super) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
-    match (is_record(&args.a), is_record(&args.b)) {
-        (true, true) => records(&args),
+    let Some(b) = &args.b else {
+        return targets(args);
+    };
+    match (is_record(&args.a), is_record(b)) {
+        (true, true) if args.like_config.is_none() => records(&args, b.as_ref()),
         (false, false) => targets(args),
         _ => Err(Failure::usage(format!(
             "compare {} {}: cannot compare a record with a target; name two records or two targets.",
             crate::secret::redact_argument(&args.a),
-            crate::secret::redact_argument(&args.b)
+            crate::secret::redact_argument(b)
         ))
         .into()),
     }
@@ -44,14 +48,21 @@ fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
         work: args.work.rules(),
         ..Thresholds::default()
     };
-    let plan = plan::resolve_compare(args, &surroundings())?;
+    let mut plan = plan::resolve_compare(args, &surroundings())?;
     let limits = plan::limits(&limits, &plan)?;
     let Some(shell) = Shell::start_unless_dry(&asked.plan, &asked.display, &plan.describe())?
     else {
         return Ok(ExitCode::SUCCESS);
     };
+    let copied = servers::copy_settings(&mut plan, &shell.control.interrupt)?;
+    if !shell.printer.quiet {
+        for sentence in &copied {
+            files::write_error(&format!("loadline: {sentence}"));
+        }
+    }
     let mut recorded = session::measure(&plan, &shell)?;
     let record = &mut recorded.record;
+    record.findings.extend(copied);
     if !record.run.cut_short {
         record.judgement = Some(judge(record, &limits, &thresholds)?);
     }
@@ -69,15 +80,12 @@ fn judge(record: &Record, limits: &[Limit], thresholds: &Thresholds) -> Result<J
     Ok(judgement)
 }
 
-fn records(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+fn records(args: &CompareArgs, b: &Path) -> anyhow::Result<ExitCode> {
     let printer = Printer::new(&args.judge.results.display);
     let answer = Answer::new(NAME, &args.judge)?;
     answer.spare(args.a.as_ref())?;
-    answer.spare(args.b.as_ref())?;
-    let (a, mut b) = (
-        files::read_record(args.a.as_ref())?,
-        files::read_record(args.b.as_ref())?,
-    );
+    answer.spare(b)?;
+    let (a, mut b) = (files::read_record(args.a.as_ref())?, files::read_record(b)?);
     b.judgement = Some(gate::records::judge(&a, &b, &args.work.rules()));
     Ok(answer.give(&b, None, &printer)?)
 }

@@ -1,6 +1,8 @@
 //! Plans of the commands that judge: rounds by precision for a comparison, and separate runs with a
 //! reference for a baseline.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use loadline_measure::compare::{MAX_ROUNDS, MIN_ROUNDS};
@@ -13,7 +15,7 @@ use super::{
 };
 use crate::args::{CompareArgs, Instructions, MeasureArgs};
 use crate::exit::Failure;
-use crate::target::Target;
+use crate::target::{Configuration, Copied, Program, Setting, Target, is_left_out};
 
 /// The longest block of a comparison or a baseline: twice the time after which a median is not dominated by
 /// momentary effects. On an idle machine, the blocks of a comparison end earlier, with enough operations.
@@ -36,9 +38,73 @@ const ROUNDS_OF_A_RUN: u32 = 12;
 /// Those of [`resolve`].
 pub(crate) fn resolve_compare(args: CompareArgs, around: &Surroundings) -> Result<Plan, Failure> {
     let asked = Asked::of(&args.measure);
-    let mut plan = resolve(&args.measure.over(vec![args.a, args.b]), around)?;
+    let mut plan = match args.like_config {
+        Some(changes) => {
+            let plan = resolve(&args.measure.over(vec![args.a]), around)?;
+            with_settings(plan, changes, args.b.as_deref(), around)?
+        }
+        None => {
+            let targets = [Some(args.a), args.b].into_iter().flatten().collect();
+            resolve(&args.measure.over(targets), around)?
+        }
+    };
     plan.profiles = args.work.profile;
     Ok(plan.for_comparison(asked))
+}
+
+/// Replaces the running server of `plan` by two servers of our own with its settings, the second one with `changes` and
+/// the program of the target `candidate`.
+///
+/// # Errors
+/// A usage error if the target is not a running server or `candidate` not a program, and for a setting that is ours.
+fn with_settings(
+    mut plan: Plan,
+    changes: Vec<Setting>,
+    candidate: Option<&str>,
+    around: &Surroundings,
+) -> Result<Plan, Failure> {
+    let wrong = |why: String| Failure::usage(format!("--like-config: {why}"));
+    let targets = std::mem::take(&mut plan.targets);
+    let [Target::Server(server)] = &targets[..] else {
+        let given = targets.first().map(Target::to_string);
+        return Err(wrong(format!(
+            "{} has no settings to read; A is a running server, such as redis://HOST:PORT.",
+            given.unwrap_or_default()
+        )));
+    };
+    if let Some(ours) = changes.iter().find(|change| is_left_out(&change.name)) {
+        return Err(wrong(format!(
+            "`{}` cannot be changed; place, logins, TLS, replication and clustering of these servers are Loadline's.",
+            ours.name
+        )));
+    }
+    let usual = if around.has_redis_server {
+        "redis-server"
+    } else {
+        "valkey-server"
+    };
+    let path = match candidate.map(Target::parse).transpose()? {
+        None => PathBuf::from(usual),
+        Some(Target::Spawn(Program { path, config: None })) => path,
+        Some(other) => {
+            return Err(wrong(format!(
+                "B is `{other}`; name a program that gets the settings, such as spawn:redis-server."
+            )));
+        }
+    };
+    let with = |path: PathBuf, changes| {
+        Target::Spawn(Program {
+            path,
+            config: Some(Configuration::Copied(Copied {
+                of: server.to_string(),
+                changes,
+                text: Arc::default(),
+            })),
+        })
+    };
+    plan.targets = vec![with(usual.into(), Vec::new()), with(path, changes)];
+    plan.settings_of = Some(server.clone());
+    Ok(plan)
 }
 
 /// One run of a baseline, or of its candidate, on `target`.

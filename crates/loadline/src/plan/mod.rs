@@ -42,7 +42,7 @@ use crate::files;
 use crate::fingerprint;
 use crate::secret::Secret;
 use crate::suggest;
-use crate::target::{Durability, Target};
+use crate::target::{Durability, Server, Target};
 use crate::units::key_dist_text;
 use crate::workload::{self, Bundle, Definition};
 
@@ -109,6 +109,8 @@ pub(crate) struct Plan {
     pub(crate) allow_non_empty: bool,
     /// The directory that keeps the profiles of counted passes.
     pub(crate) profiles: Option<PathBuf>,
+    /// The running server whose settings the targets get.
+    pub(crate) settings_of: Option<Server>,
 }
 
 /// One scenario: what is sent and how.
@@ -228,6 +230,7 @@ impl Plan {
             tls: TlsFiles::default(),
             allow_non_empty: choices.allow_non_empty,
             profiles: None,
+            settings_of: None,
         }
     }
 

@@ -15,7 +15,7 @@ use crate::secret::{Secret, redact_target};
 use crate::suggest;
 
 pub(crate) use engine::{CacheLimits, Choice, Durability, Engine, Kind};
-pub(crate) use program::Program;
+pub(crate) use program::{Configuration, Copied, Program, Setting, is_left_out};
 
 /// Engines in process that a later form of `loadline` measures.
 const ENGINES: [&str; 6] = ["store", "heed", "redb", "fjall", "rocksdb", "sqlite"];

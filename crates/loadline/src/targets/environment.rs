@@ -30,6 +30,7 @@ impl Opened {
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), self.setting(name)?)))
             .collect();
+        let config_sha256 = self.config_sha256().map(ToOwned::to_owned);
         let said = |name: &str| self.said(name).map(ToOwned::to_owned);
         Some(ServerEnvironment {
             subject,
@@ -40,6 +41,7 @@ impl Opened {
             version: said("loadline_version").or_else(|| said("redis_version")),
             allocator: said("mem_allocator"),
             settings,
+            config_sha256,
         })
     }
 }

@@ -243,6 +243,14 @@ impl Opened {
         }
     }
 
+    /// The digest of the configuration file of a server that this run started, if it has one.
+    pub(super) fn config_sha256(&self) -> Option<&str> {
+        match &self.access {
+            Access::Server(server) => server.child.as_ref()?.config_sha256(),
+            Access::Cluster(_) | Access::Ram(_) | Access::Engine(_) => None,
+        }
+    }
+
     /// The processes that this run started for the target.
     pub(crate) fn children(&self) -> Vec<u32> {
         match &self.access {

@@ -24,6 +24,7 @@ mod redis;
 mod report;
 mod run;
 mod serve;
+mod settings;
 mod store;
 mod suite;
 mod tiers;

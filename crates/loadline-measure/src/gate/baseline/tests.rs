@@ -197,6 +197,10 @@ fn what_cannot_stand_together_is_refused_with_what_differs() {
             "The server's setting appendonly was no and is not known now.",
         ),
         (
+            other(|place| place.servers[0].config_sha256 = Some("e3b0c442".to_owned())),
+            "The digest of the server's configuration file was not known and is e3b0c442 now.",
+        ),
+        (
             other(|place| place.servers.clear()),
             "The number of servers was 1 and is 0 now.",
         ),

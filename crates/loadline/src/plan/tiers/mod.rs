@@ -174,6 +174,7 @@ pub(crate) fn resolve(args: &TiersArgs, around: &Surroundings) -> Result<TiersPl
         tls: TlsFiles::default(),
         allow_non_empty: args.choices.allow_non_empty,
         profiles: None,
+        settings_of: None,
     };
     check_memory(
         &base,

@@ -63,7 +63,7 @@ pub(super) fn count(session: &mut Session<'_>, progress: &Progress) -> Result<()
     }
     if !plan.targets.iter().all(can_start) {
         record.not_counted = Some(
-            "Instructions per operation were not counted: valgrind counts only servers that Loadline starts. To count one with the settings of a running server, start it from its configuration file: spawn:redis-server?config=FILE."
+            "Instructions per operation were not counted: valgrind counts only servers that Loadline starts. To count one with the settings of a running server, use `compare TARGET --like-config NAME=VALUE`, or start it from its configuration file: spawn:redis-server?config=FILE."
                 .to_owned(),
         );
         return Ok(());

@@ -128,6 +128,38 @@ impl Admin {
         })
     }
 
+    /// All settings that the server reports.
+    ///
+    /// # Errors
+    /// If the server does not answer, refuses or reports none.
+    pub(crate) fn settings(&mut self) -> Result<BTreeMap<String, String>, Failure> {
+        let reply = self.ask("CONFIG GET", &["CONFIG", "GET", "*"])?;
+        let text = |reply: &OwnedReply| {
+            let bytes = reply.as_bytes().unwrap_or_default();
+            String::from_utf8_lossy(bytes).into_owned()
+        };
+        let settings: BTreeMap<String, String> = match &reply {
+            Frame::Array(words) => {
+                let pairs = words.chunks_exact(2);
+                pairs.map(|pair| (text(&pair[0]), text(&pair[1]))).collect()
+            }
+            Frame::Map(pairs) => {
+                let pairs = pairs.iter();
+                pairs
+                    .map(|(name, value)| (text(name), text(value)))
+                    .collect()
+            }
+            refusal => return Err(self.unexpected("CONFIG GET", refusal)),
+        };
+        if settings.is_empty() {
+            return Err(Failure::unavailable(format!(
+                "{}: CONFIG GET reported no settings.",
+                self.name
+            )));
+        }
+        Ok(settings)
+    }
+
     /// Lets the server execute no commands of its clients for a number of milliseconds.
     ///
     /// # Errors

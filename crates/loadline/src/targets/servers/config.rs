@@ -1,37 +1,16 @@
 //! The configuration file of a server that is started for a run.
 
+use std::fmt::Write;
 use std::path::Path;
+
+use ring::digest::{Context, SHA256};
 
 use crate::exit::Failure;
 use crate::files::read_bounded;
+use crate::target::is_left_out;
 
 /// Largest configuration file to read, in bytes; the one that comes with Redis has about a hundred kilobytes.
 const LARGEST_BYTES: u64 = 1 << 20;
-
-/// Settings about the place of a server and the way in, which are ours, and about other servers, which a copy must not
-/// join.
-const DROPPED: [&str; 17] = [
-    "aclfile",
-    "bind",
-    "bind-source-addr",
-    "daemonize",
-    "dir",
-    "logfile",
-    "masterauth",
-    "masteruser",
-    "pidfile",
-    "port",
-    "replicaof",
-    "requirepass",
-    "slaveof",
-    "supervised",
-    "syslog-enabled",
-    "unixsocket",
-    "user",
-];
-
-/// Beginnings of the names of further such settings.
-const DROPPED_FAMILIES: [&str; 2] = ["cluster-", "tls-"];
 
 /// Reads `file` without the settings that would harm a second server on the same machine. Their lines become empty, so
 /// that the server reports errors with the line numbers of the file.
@@ -50,7 +29,7 @@ pub(super) fn read(name: &str, file: &Path) -> Result<Vec<u8>, Failure> {
                 index + 1
             )));
         }
-        if !is_dropped(&setting) {
+        if !is_left_out(&setting) {
             kept.extend_from_slice(line);
         }
         kept.push(b'\n');
@@ -58,16 +37,26 @@ pub(super) fn read(name: &str, file: &Path) -> Result<Vec<u8>, Failure> {
     Ok(kept)
 }
 
+/// The SHA-256 digest of the settings in `text`, in hexadecimal. Comments, empty lines and space around a line do not count.
+pub(super) fn digest(text: &[u8]) -> String {
+    let mut context = Context::new(&SHA256);
+    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with(b"#")) {
+        context.update(line);
+        context.update(b"\n");
+    }
+    let digest = context.finish();
+    digest.as_ref().iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
 /// The name of the setting in `line`, in lower case and without quotes.
 fn setting(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let word = text.split_ascii_whitespace().next().unwrap_or_default();
     word.trim_matches(['"', '\'']).to_ascii_lowercase()
-}
-
-fn is_dropped(setting: &str) -> bool {
-    let mut families = DROPPED_FAMILIES.iter();
-    DROPPED.contains(&setting) || families.any(|family| setting.starts_with(family))
 }
 
 #[cfg(test)]
@@ -89,6 +78,18 @@ mod tests {
         assert_eq!(
             kept,
             "# a comment\n\n\n\n\n\n\nappendonly yes\nmaxmemory 1gb\n"
+        );
+    }
+
+    #[test]
+    fn digest_depends_on_settings_only() {
+        let one = digest(b"# a comment\n\nmaxmemory 1gb\n appendonly yes\n");
+        assert_eq!(one, digest(b"maxmemory 1gb\nappendonly yes"));
+        assert_ne!(one, digest(b"maxmemory 2gb\nappendonly yes"));
+        // `printf 'maxmemory 1gb\nappendonly yes\n' | sha256sum`
+        assert_eq!(
+            one,
+            "635ea362fd76dee1bb64bcae0f39b9b6f15487553c31fa60f3d2e69d76c77b95"
         );
     }
 

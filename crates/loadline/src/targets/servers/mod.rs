@@ -2,11 +2,13 @@
 
 mod cluster;
 mod config;
+mod copy;
 mod output;
 mod process;
 mod random;
 mod tidy;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -18,13 +20,14 @@ use tempfile::TempDir;
 
 use crate::exit::{Exit, Failure};
 use crate::files::find_program;
-use crate::target::{Address, Durability, Program, Server, Slowdown};
+use crate::target::{Address, Configuration, Durability, Program, Server, Slowdown};
 use crate::targets::admin::Admin;
 use crate::targets::callgrind::Callgrind;
 use crate::targets::connect::Endpoint;
 use process::{own_executable, start};
 
 pub(crate) use cluster::ClusterChild;
+pub(crate) use copy::copy_settings;
 pub(in crate::targets) use output::Tail;
 pub(crate) use process::{become_child, counted_child, limited_child, own_child};
 pub(crate) use random::is_fixed as has_fixed_random;
@@ -63,6 +66,8 @@ pub(crate) struct Child {
     socket: Option<PathBuf>,
     /// The program and its arguments.
     started_as: (PathBuf, Vec<OsString>),
+    /// The digest of its configuration file, if it has one.
+    config_sha256: Option<String>,
 }
 
 /// Persistence of a server program, and the way to reach it.
@@ -161,6 +166,7 @@ impl Child {
             dir,
             socket: None,
             started_as: (own_executable()?, words),
+            config_sha256: None,
         };
         child.comes_up(interrupt)?;
         Ok(child)
@@ -191,8 +197,11 @@ impl Child {
         interrupt: &AtomicBool,
     ) -> Result<Self, Failure> {
         let name = format!("spawn:{program}");
-        let file = program.config.as_deref();
-        let config = file.map(|file| config::read(&name, file)).transpose()?;
+        let config: Option<Cow<'_, [u8]>> = match &program.config {
+            None => None,
+            Some(Configuration::File(file)) => Some(config::read(&name, file)?.into()),
+            Some(Configuration::Copied(copied)) => Some(copied.text.as_ref().into()),
+        };
         let wanted = Wanted {
             name: &name,
             dir: &std::env::temp_dir(),
@@ -246,6 +255,11 @@ impl Child {
         let (program, words) = &self.started_as;
         (self.process, self.output) = start(&self.name, program, words, None)?;
         self.comes_up(interrupt)
+    }
+
+    /// The digest of its configuration file, if it has one.
+    pub(crate) fn config_sha256(&self) -> Option<&str> {
+        self.config_sha256.as_deref()
     }
 
     /// The directory of its files, if it has one.
@@ -423,6 +437,7 @@ impl Wanted<'_> {
             dir: Some(dir),
             socket: None,
             started_as: (path.to_owned(), words),
+            config_sha256: self.config.map(config::digest),
         };
         match child.wait_until(self.interrupt, |child| child.answers()) {
             Ok(()) => Ok(child),
