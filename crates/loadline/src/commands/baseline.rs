@@ -84,10 +84,14 @@ fn add(args: &BaselineAddArgs) -> anyhow::Result<ExitCode> {
     let plan = plan_of(&baseline, args.target.as_deref(), &args.file.display())?;
     let output = Output::from(args.file.clone());
     output.check()?;
+    let shell = Shell::start(&args.display)?;
+    if let Some(one) = plan.estimate().filter(|_| !shell.printer.quiet) {
+        files::write_error(&format!("loadline: {}", one.times(runs).sentence()));
+    }
     let filling = Filling {
         plan: &plan,
         output: &output,
-        shell: Shell::start(&args.display)?,
+        shell,
     };
     filling.fill(baseline, runs)
 }

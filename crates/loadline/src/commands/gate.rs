@@ -185,7 +185,11 @@ fn measured(
     let mut judgement = judge(&first.record, None)?;
     if judgement.needs_second_run() {
         if !shell.printer.quiet {
-            files::write_error("loadline: possible alarm; measuring again in fresh processes");
+            let again = "loadline: possible alarm; measuring again in fresh processes";
+            let takes = plan
+                .estimate()
+                .map(|estimate| format!(", which {}", estimate.sentence()));
+            files::write_error(&format!("{again}{}", takes.unwrap_or_default()));
         }
         let second = session::measure(plan, shell)?;
         if second.is_cut_short() {

@@ -25,7 +25,7 @@ pub(crate) use arms::{Arm, Flawed, Setup, Step, TierOp, TierStage};
 pub(crate) use load::{CacheLoad, PHASES};
 
 /// Time per arm, unless another was asked for: ten blocks of 50 ms.
-const DEFAULT_LENGTH: Duration = Duration::from_millis(500);
+const DEFAULT_LENGTH: Duration = Duration::from_millis(350);
 const DEFAULT_HIT_RATIO: f64 = 0.8;
 const DEFAULT_BATCHES: [u32; 2] = [10, 100];
 /// The objects of a batch are held in memory, twice.

@@ -1,10 +1,12 @@
 //! What a plan of tiers says about itself.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use super::super::Length;
 use super::super::description::Description;
 use super::super::show::{pacing_json, pacing_text};
+use super::super::{Estimate, Length};
 use super::{CacheLoad, PHASES, Source, TiersPlan};
 use crate::target::Target;
 use crate::units::{bytes_text, count_text, duration_text, key_dist_text};
@@ -56,7 +58,24 @@ impl TiersPlan {
             Some(load) => self.describe_load(load, &mut out),
             None => self.describe_stages(&mut out),
         }
+        out.takes(self.estimate());
         out
+    }
+
+    /// The expected duration; `None` if the length is a number of operations.
+    fn estimate(&self) -> Option<Estimate> {
+        let Length::Time(time) = self.base.cases[0].length else {
+            return None;
+        };
+        let (subjects, warmup) = match &self.load {
+            // A cache without a tier below memory, and one for each tier.
+            Some(_) => (self.places.len() + 1, Duration::ZERO),
+            None => {
+                let arms = self.stages.iter().map(|stage| stage.arms.len());
+                (arms.sum(), self.base.warmup)
+            }
+        };
+        Some(Estimate::about((time + warmup) * subjects as u32))
     }
 
     fn describe_stages(&self, out: &mut Description) {

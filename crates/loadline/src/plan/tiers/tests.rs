@@ -91,3 +91,11 @@ fn a_store_has_the_weakest_durability_that_it_knows() {
     });
     assert_eq!(classes.collect::<Vec<_>>(), ["process", "interval:1s"]);
 }
+
+#[test]
+fn default_tiers_take_a_minute_at_most() {
+    let plan = plan(&[]).unwrap();
+    let estimate = plan.describe().estimate().unwrap();
+    let (least, most) = (Duration::from_secs(30), Duration::from_secs(60));
+    assert!((least..=most).contains(&estimate.most), "{estimate:?}");
+}
