@@ -203,7 +203,8 @@ class Driver
       begin
         incr(line[:key])
         line[:outcome] = "acknowledged"
-      rescue StandardError => error
+      # The last two are no StandardError, and reach the caller of the client all the same.
+      rescue StandardError, SystemStackError, NoMemoryError => error
         line[:outcome] = error.is_a?(self.class::REFUSAL) ? "failed" : "unknown"
         line[:error] = kind_of(error)
       end

@@ -23,6 +23,8 @@ struct RedisRs {
     value: Rc<str>,
     way: Way,
     held: Vec<redis::Connection>,
+    /// Whether the plain connection has to be replaced, as redis-rs says.
+    is_broken: bool,
 }
 
 enum Way {
@@ -66,6 +68,7 @@ impl RedisRs {
             client,
             way,
             held: Vec::new(),
+            is_broken: false,
         };
         Ok((driver, about))
     }
@@ -106,12 +109,13 @@ impl Driver for RedisRs {
         let done: RedisResult<u64> = match &mut self.way {
             Way::Blocking(connection) => {
                 // A plain connection does not connect again by itself.
-                if !redis::ConnectionLike::is_open(&**connection)
-                    && let Ok(another) = self.client.get_connection()
-                {
+                if self.is_broken && let Ok(another) = self.client.get_connection() {
                     **connection = another;
                 }
-                cmd("INCR").arg(key).query(connection)
+                let done = cmd("INCR").arg(key).query(connection);
+                let must_replace = done.as_ref().is_err_and(RedisError::is_unrecoverable_error);
+                self.is_broken = must_replace || !ConnectionLike::is_open(&**connection);
+                done
             }
             Way::Cluster(connection) => cmd("INCR").arg(key).query(&mut **connection),
             Way::Tasks(runtime, manager) => {

@@ -78,6 +78,10 @@ public final class Driver {
             } catch (RuntimeException error) {
                 outcome = client.isRefusal(error) ? "failed" : "unknown";
                 operation.addProperty("error", Block.kindOf(error));
+            } catch (StackOverflowError | OutOfMemoryError error) {
+                // It reaches the caller of the client, like any other error.
+                outcome = "unknown";
+                operation.addProperty("error", error.getClass().getSimpleName());
             }
             operation.addProperty("ns", System.nanoTime() - begun);
             operation.addProperty("outcome", outcome);
