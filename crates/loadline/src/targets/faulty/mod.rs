@@ -116,7 +116,8 @@ impl Faulty {
         self.shared.faults.load(Ordering::Relaxed)
     }
 
-    /// When the fault ended, or when it began if it does not end; `None` before it began.
+    /// When the fault ended, or when it began if it does not end; `None` before it began. Of replies that are cut, the first
+    /// one counts.
     pub(crate) fn ended(&self) -> Option<Instant> {
         let state = self.shared.state();
         state.ended.or(state.begun)
@@ -227,10 +228,13 @@ impl Shared {
         let now = Instant::now();
         let mut state = self.state();
         state.begun.get_or_insert(now);
-        if *step == Step::GoAway {
-            state.away_until = Some(now + AWAY);
-        } else {
-            state.ended = Some(now);
+        match step {
+            Step::GoAway => state.away_until = Some(now + AWAY),
+            // It goes on until the end of the run, which would leave no time to recover from the last one.
+            Step::Cut => {
+                state.ended.get_or_insert(now);
+            }
+            _ => state.ended = Some(now),
         }
     }
 }

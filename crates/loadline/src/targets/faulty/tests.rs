@@ -127,3 +127,18 @@ fn a_server_that_is_away_refuses_and_comes_back() {
     };
     assert!(back >= AWAY, "{back:?}");
 }
+
+/// With the last of several cuts, a run would end with a fault and have no recovery.
+#[test]
+fn recovery_from_cut_replies_counts_from_the_first() {
+    let (server, _) = counting();
+    let proxy = Faulty::start(Fault::ReplyCut, server).unwrap();
+    let mut caller = Caller::connect(&proxy);
+    caller.until_the_fault();
+    assert_eq!(caller.incr(), Vec::<u8>::new());
+    let first = proxy.ended().unwrap();
+    while proxy.faults() < 2 {
+        Caller::connect(&proxy).incr();
+    }
+    assert_eq!(proxy.ended(), Some(first));
+}
