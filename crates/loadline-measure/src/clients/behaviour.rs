@@ -77,6 +77,8 @@ pub struct Behaviour {
     pub max_rss_bytes: Option<u64>,
     /// How the process ended.
     pub ending: Ending,
+    /// What the process said when it ended early, in a sentence.
+    pub cause: Option<String>,
     /// The errors that the client reported, by kind.
     pub errors: std::collections::BTreeMap<String, u64>,
 }

@@ -375,8 +375,15 @@ fn faults(all: &[Behaviour]) -> String {
         return String::new();
     }
     let twice = drivers_with(|one| one.executed_twice.is_some_and(|count| count > 0));
-    let waiting = drivers_with(|one| one.ending == Ending::Waiting);
-    let was = if waiting.len() == 1 { "was" } else { "were" };
+    let mut deadly: Vec<&str> = Vec::new();
+    for one in all.iter().filter(|one| one.ending == Ending::Crashed) {
+        if !deadly.contains(&one.fault.as_str()) {
+            deadly.push(one.fault.as_str());
+        }
+    }
+    let waiting = all.iter().filter(|one| one.ending == Ending::Waiting);
+    let shortest = waiting.filter_map(|one| one.longest_call_ns).min();
+    let over = words::duration(shortest.unwrap_or(0) as f64);
     let kinds = [
         (twice, "executed writes twice".to_owned()),
         (
@@ -385,11 +392,11 @@ fn faults(all: &[Behaviour]) -> String {
         ),
         (
             drivers_with(|one| one.ending == Ending::Crashed),
-            "crashed".to_owned(),
+            format!("crashed on {}", deadly.join(" or ")),
         ),
         (
-            waiting,
-            format!("{was} still waiting for a reply when the run ended"),
+            drivers_with(|one| one.ending == Ending::Waiting),
+            format!("waited over {over} for a reply"),
         ),
     ];
     let mut clauses: Vec<String> = Vec::new();
@@ -407,7 +414,7 @@ fn faults(all: &[Behaviour]) -> String {
     }
     if clauses.is_empty() {
         return format!(
-            "With faults, none of {total} clients executed a write twice, lost an acknowledged one, crashed, or was still waiting at the end."
+            "With faults, none of {total} clients executed a write twice, lost an acknowledged one, crashed, or waited for a reply when the run ended."
         );
     }
     if let [_, .., last] = &mut clauses[..] {

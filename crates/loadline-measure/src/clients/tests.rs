@@ -161,19 +161,20 @@ fn faults_are_one_sentence_with_counts_of_clients() {
     clients.conclude(&record.cases);
     assert_eq!(
         clients.faults,
-        "With faults, none of 5 clients executed a write twice, lost an acknowledged one, crashed, or was still waiting at the end."
+        "With faults, none of 5 clients executed a write twice, lost an acknowledged one, crashed, or waited for a reply when the run ended."
     );
     // A client that does so with two faults is one client.
     for place in [0, 1, 3] {
         clients.behaviour[place].executed_twice = Some(3);
     }
     clients.behaviour[14].ending = Ending::Waiting;
+    clients.behaviour[14].longest_call_ns = Some(7_940_000_000);
     clients.behaviour[13].ending = Ending::Crashed;
     clients.behaviour[12].lost = Some(1);
     clients.conclude(&record.cases);
     assert_eq!(
         clients.faults,
-        "With faults, 2 of 5 clients executed writes twice (a and b), 1 of 5 lost acknowledged writes (e), 1 of 5 crashed (e), and 1 of 5 was still waiting for a reply when the run ended (e)."
+        "With faults, 2 of 5 clients executed writes twice (a and b), 1 of 5 lost acknowledged writes (e), 1 of 5 crashed on away (e), and 1 of 5 waited over 7.94 s for a reply (e)."
     );
 }
 

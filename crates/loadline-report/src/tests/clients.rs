@@ -83,6 +83,7 @@ pub(super) fn hostile() -> Record {
     behaviour.fault = Fault::from(hostile.as_str());
     behaviour.ending = Ending::from(hostile.as_str());
     behaviour.lost = Some(u64::MAX);
+    behaviour.cause = Some(hostile);
     record
 }
 
@@ -179,6 +180,22 @@ fn client_that_still_waits_at_the_end_has_no_longest_call() {
         "{text}"
     );
     assert!(!text.contains("hung"), "{text}");
+}
+
+#[test]
+fn crashed_client_shows_its_cause_and_the_limit_it_ran_with() {
+    let mut record = record();
+    let clients = record.clients.as_mut().unwrap();
+    let one = &mut clients.behaviour[0];
+    one.fault = Fault::HugeBulk;
+    one.ending = Ending::Crashed;
+    one.cause = Some("fatal error: out of memory".to_owned());
+    let text = text(&record, &TERMINAL);
+    assert!(
+        text.contains("a reply that declares 10 GiB, with an address space of 8 GiB"),
+        "{text}"
+    );
+    assert!(text.contains("fatal error: out of memory"), "{text}");
 }
 
 /// Names that have more words than there is room for go on in the next line.

@@ -205,7 +205,7 @@ fn title(fault: &Fault) -> String {
         Fault::Loading => "the server replies with -LOADING",
         Fault::ReadOnly => "the server replies with -READONLY",
         Fault::Nested => "a reply of 200,000 nested arrays",
-        Fault::HugeBulk => "a reply that declares 10 GiB",
+        Fault::HugeBulk => "a reply that declares 10 GiB, with an address space of 8 GiB",
         other => other.as_str(),
     };
     text.to_owned()
@@ -235,6 +235,8 @@ fn behaviour_row(one: &Behaviour) -> Row {
         let text = format!("{lost} acknowledged writes were never executed");
         notes.push(Item::new(Tone::Bad, text));
     }
+    let cause = one.cause.as_ref();
+    notes.extend(cause.map(|cause| Item::new(Tone::Bad, cause.as_str())));
     Row {
         cells: vec![
             one.subject.as_str().into(),

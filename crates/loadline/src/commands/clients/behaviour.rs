@@ -30,7 +30,7 @@ const MOST_OPS: u64 = 4_000;
 /// Drivers that run at the same time: calls that wait for an answer need no CPU, and others need little, with their pauses.
 const WAITING_TOGETHER: usize = 16;
 const TOGETHER: usize = 8;
-/// How long a call may take beyond the end of its run before it is given up.
+/// How long a call may take beyond the end of its run at least before it is given up.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The faults, with the time of a run.
@@ -276,10 +276,9 @@ impl<'p> Run<'p> {
                 behaviour.longest_call_ns = Some(waited);
             }
             Err(broken) => {
-                let failure = self.running.failure(broken).to_string().replace('\n', " ");
+                let failure = self.running.failure(broken).to_string();
                 behaviour.ending = Ending::Crashed;
-                let kind: String = failure.chars().take(64).collect();
-                behaviour.errors.insert(kind, 1);
+                behaviour.cause = Some(failure.replace('\n', " "));
             }
         }
         behaviour.faults = self.proxy.faults();
