@@ -58,6 +58,9 @@ pub(crate) struct ClientsArgs {
     /// Skip the runs with faults
     #[arg(long)]
     pub(crate) no_faults: bool,
+    /// Time until a call that waits during a fault is given up [default: 8s]
+    #[arg(long, value_name = "T", value_parser = units::duration, conflicts_with = "no_faults")]
+    pub(crate) patience: Option<Duration>,
     /// List the drivers and exit
     #[arg(long, conflicts_with_all = ["conformance", "gate"])]
     pub(crate) list: bool,

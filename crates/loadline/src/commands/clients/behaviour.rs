@@ -50,6 +50,8 @@ struct Run<'p> {
     driver: &'p Driver,
     fault: Fault,
     time: Duration,
+    /// How long a call that waits may take.
+    patience: Duration,
     prefix: String,
     proxy: Faulty,
     running: Running,
@@ -198,6 +200,7 @@ fn prepare<'p>(
         driver,
         fault: fault.clone(),
         time,
+        patience: plan.patience,
         prefix,
         proxy,
         running,
@@ -248,7 +251,7 @@ impl<'p> Run<'p> {
                 ops: Some(MOST_OPS),
                 duration: Some(self.time),
             };
-            let deadline = Instant::now() + self.time + GRACE;
+            let deadline = Instant::now() + self.patience.max(self.time + GRACE);
             self.running.go(stop, 1);
             loop {
                 last = Instant::now();

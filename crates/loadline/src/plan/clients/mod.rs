@@ -47,6 +47,10 @@ const DEFAULT_LENGTH: Duration = Duration::from_secs(1);
 /// Compilers at run time need longer than the warm-up of a server.
 const DEFAULT_WARMUP: Duration = Duration::from_millis(500);
 const MOST_OPS: usize = 32;
+/// How long a call that waits during a fault may take, if nothing else is asked for, and at most. The longest default time
+/// limits of clients are a minute.
+const PATIENCE: Duration = Duration::from_secs(8);
+const MOST_PATIENCE: Duration = Duration::from_secs(600);
 
 /// A comparison of clients, resolved.
 #[derive(Debug, Clone)]
@@ -65,6 +69,8 @@ pub(crate) struct ClientsPlan {
     pub(crate) is_chosen: bool,
     /// Whether clients are also run with faults.
     pub(crate) with_faults: bool,
+    /// How long a call that waits during a fault may take.
+    pub(crate) patience: Duration,
     /// Sentences about drivers that are not measured.
     pub(crate) left_out: Vec<String>,
 }
@@ -128,6 +134,7 @@ pub(crate) fn resolve(
         gates: Vec::new(),
         is_chosen,
         with_faults: is_started && !args.no_faults,
+        patience: patience(args)?,
         left_out,
     };
     let gates = args.gate.iter().map(|text| plan.gate(text));
@@ -135,6 +142,19 @@ pub(crate) fn resolve(
         gates: gates.collect::<Result<_, _>>()?,
         ..plan
     })
+}
+
+/// How long a call that waits during a fault may take: as long as the longest run with a fault at least.
+fn patience(args: &ClientsArgs) -> Result<Duration, Failure> {
+    let asked = args.patience.unwrap_or(PATIENCE);
+    if asked < PATIENCE || asked > MOST_PATIENCE {
+        return Err(Failure::usage(format!(
+            "--patience: from {} to {}.",
+            duration_text(PATIENCE),
+            duration_text(MOST_PATIENCE)
+        )));
+    }
+    Ok(asked)
 }
 
 /// A server or cluster that drivers can reach: by TCP and without TLS, by default a redis-server if one is found.
@@ -428,10 +448,13 @@ impl ClientsPlan {
         }
         self.describe_operations(&mut out);
         out.entry("faults", self.with_faults);
-        out.line_of(
-            self.with_faults
-                .then_some("then a short run of each client with each fault"),
-        );
+        out.entry("patience", duration_text(self.patience));
+        out.line_of(self.with_faults.then(|| {
+            format!(
+                "then a short run of each client with each fault, and up to {} for a call that waits",
+                duration_text(self.patience)
+            )
+        }));
         let gates: Vec<String> = self.gates.iter().map(Gate::to_string).collect();
         for gate in &gates {
             out.line(format!("judged  {gate}"));

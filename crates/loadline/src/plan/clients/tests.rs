@@ -234,6 +234,17 @@ fn what_drivers_cannot_do_leaves_them_out() {
 }
 
 #[test]
+fn call_that_waits_during_a_fault_is_given_the_time_that_was_asked_for() {
+    assert_eq!(resolved(&[]).unwrap().patience, Duration::from_secs(8));
+    let plan = resolved(&["--patience", "70s"]).unwrap();
+    assert_eq!(plan.patience, Duration::from_secs(70));
+    for words in ["7s", "2h"] {
+        let refused = resolved(&["--patience", words]).unwrap_err();
+        assert_eq!(refused.to_string(), "--patience: from 8s to 10m.");
+    }
+}
+
+#[test]
 fn manifests_that_are_not_valid_are_refused() {
     for (text, reason) in [
         ("", "missing field"),
