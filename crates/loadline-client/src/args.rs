@@ -139,7 +139,7 @@ impl ExactSizeIterator for Words<'_> {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not one argument of a command",
     label = "a key or value is needed here: text, bytes or a number",
-    note = "a list is no single argument; to store a value of another type, encode it as text or bytes first"
+    note = "a list is no single argument; to store a value of another type, encode it as text or bytes first, as `to_json` of the feature `serde` does"
 )]
 pub trait Arg: ToArgs {
     /// Appends the argument; an implementation must write exactly one.
@@ -150,7 +150,7 @@ pub trait Arg: ToArgs {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be written as arguments of a command",
     label = "text, bytes, a number, or a list, tuple, map or option of them is needed here",
-    note = "implement `ToArgs` for a type of your own to write it as several arguments"
+    note = "implement `ToArgs` for a type of your own to write it as several arguments, or use `to_fields` of the feature `serde`"
 )]
 pub trait ToArgs {
     /// How many arguments [`ToArgs::write_args`] will write.

@@ -62,6 +62,26 @@ pub enum Error {
         /// The type of the reply.
         got: &'static str,
     },
+    /// The reply cannot be read as the requested type. The request was executed.
+    #[cfg(feature = "serde")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+    #[error("the reply cannot be read{}: {reason}", place(path))]
+    Decode {
+        /// The path to the part that does not fit, such as `users[3].name`; empty for the whole.
+        path: Box<str>,
+        /// The reason.
+        reason: Box<str>,
+    },
+    /// A value cannot be written as an argument. Nothing was sent.
+    #[cfg(feature = "serde")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+    #[error("the value cannot be written{}: {reason}", place(path))]
+    Encode {
+        /// The path to the part that does not fit; empty for the whole.
+        path: Box<str>,
+        /// The reason.
+        reason: Box<str>,
+    },
     /// The request is invalid. Nothing was sent.
     #[error("{0}")]
     Usage(&'static str),
@@ -180,6 +200,14 @@ fn executed(maybe: bool) -> &'static str {
         " (the server may have executed the request)"
     } else {
         ""
+    }
+}
+
+#[cfg(feature = "serde")]
+fn place(path: &str) -> String {
+    match path {
+        "" => String::new(),
+        path => format!(" at `{path}`"),
     }
 }
 

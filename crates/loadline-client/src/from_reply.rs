@@ -15,7 +15,7 @@ use crate::Error;
 #[diagnostic::on_unimplemented(
     message = "a reply cannot be read as `{Self}`",
     label = "the reply is to have this type",
-    note = "text, bytes, numbers, lists, tuples, maps and `Option` can be read; implement `FromReply` for a type of your own"
+    note = "text, bytes, numbers, lists, tuples, maps and `Option` can be read, and with the feature `serde` also `Json<T>` and `Serde<T>`; implement `FromReply` for a type of your own"
 )]
 pub trait FromReply: Sized {
     /// Reads the reply.
@@ -109,12 +109,20 @@ fn bytes_of(reply: Reply<'_>, expected: &'static str) -> Result<Vec<u8>, Error> 
 }
 
 /// The text of a reply that has one, or of a number.
-enum Text<'a> {
+pub(crate) enum Text<'a> {
     Borrowed(&'a [u8]),
     Owned(String),
 }
 
 impl Text<'_> {
+    #[cfg(feature = "serde")]
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Owned(text) => text.as_bytes(),
+        }
+    }
+
     fn into_vec(self) -> Vec<u8> {
         match self {
             Self::Borrowed(bytes) => bytes.to_vec(),
@@ -124,7 +132,7 @@ impl Text<'_> {
 }
 
 #[inline]
-fn text_of<'a>(reply: &'a Reply<'_>, expected: &'static str) -> Result<Text<'a>, Error> {
+pub(crate) fn text_of<'a>(reply: &'a Reply<'_>, expected: &'static str) -> Result<Text<'a>, Error> {
     match reply.without_attributes() {
         Reply::Bulk(bytes)
         | Reply::Simple(bytes)
@@ -215,7 +223,7 @@ fn pairs<'a>(reply: Reply<'a>) -> Result<Vec<(Reply<'a>, Reply<'a>)>, Error> {
 }
 
 /// Whether this is a list of pairs and not one in which their parts alternate.
-fn are_pairs(items: &[Reply<'_>]) -> bool {
+pub(crate) fn are_pairs(items: &[Reply<'_>]) -> bool {
     items
         .iter()
         .all(|item| matches!(item, Reply::Array(pair) if pair.len() == 2))

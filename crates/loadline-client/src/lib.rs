@@ -21,6 +21,7 @@
 //! | `tls` | `rediss://`, by rustls |
 //! | `metrics` | counts, errors and response times per command: `Client::metrics` |
 //! | `modules` | functions for commands of Redis 7.2 to 8 and of its modules |
+//! | `serde` | `Json`, `Serde`, `to_json`, `to_fields`: types with serde's traits as values and replies |
 //! | `testing` | `testing::FakeServer`, a server for the tests of an application |
 //! | `tracing` | events of connections for the `tracing` crate |
 //!
@@ -77,6 +78,8 @@ pub mod testing;
 mod tls;
 pub mod tracking;
 mod transaction;
+#[cfg(feature = "serde")]
+mod values;
 
 pub use args::{Arg, ArgWriter, ToArgs};
 pub use client::{Builder, Client};
@@ -95,11 +98,19 @@ pub use scan::Scan;
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsStream};
 pub use transaction::{Atomic, atomic};
+#[cfg(feature = "serde")]
+#[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
+pub use values::{Json, Serde, to_fields, to_json};
 
 /// The examples of the README compile.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The examples of the page about optional features compile.
+#[cfg(all(doctest, feature = "serde"))]
+#[doc = include_str!("../../../docs/client.md")]
+struct OptionalFeatures;
 
 /// The examples of the page for users of redis-rs compile.
 #[cfg(doctest)]

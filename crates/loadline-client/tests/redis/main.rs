@@ -40,3 +40,5 @@ mod streams;
 mod thousand;
 mod tracking;
 mod unavailable;
+#[cfg(feature = "serde")]
+mod values;
