@@ -83,10 +83,12 @@ impl Surroundings {
     /// The waiting time of the server for a CPU that can belong to `stall`.
     fn wait_for(&self, stall: &Stall) -> Option<u64> {
         let wait_ns = self.server_wait_ns?;
-        match stall.length_ns {
-            ..=USUAL_STALL_NS => Some(wait_ns),
-            ..=LONGEST_WAIT_NS => Some(wait_ns.saturating_sub(self.usual_wait_ns)),
-            _ => None,
+        if stall.length_ns <= USUAL_STALL_NS {
+            Some(wait_ns)
+        } else if stall.length_ns <= LONGEST_WAIT_NS {
+            Some(wait_ns.saturating_sub(self.usual_wait_ns))
+        } else {
+            None
         }
     }
 }
