@@ -224,6 +224,15 @@ impl Builder {
         self
     }
 
+    /// Reports requests to OpenTelemetry.
+    #[cfg(feature = "opentelemetry")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "opentelemetry")))]
+    #[must_use]
+    pub fn telemetry(mut self, telemetry: crate::Telemetry) -> Self {
+        self.config.telemetry = Some(telemetry);
+        self
+    }
+
     /// A user of the access control list, and the password.
     #[must_use]
     pub fn login(mut self, user: impl Into<String>, password: Password) -> Self {

@@ -114,6 +114,10 @@ pub struct Config {
     #[cfg(feature = "tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
     pub tls: crate::tls::Tls,
+    /// The reports of requests to OpenTelemetry.
+    #[cfg(feature = "opentelemetry")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "opentelemetry")))]
+    pub telemetry: Option<crate::Telemetry>,
     /// The kind of server.
     pub(crate) peer: Peer,
     /// The counts of all connections with this configuration and its clones.
@@ -184,6 +188,8 @@ impl Config {
             peer: Peer::Server,
             #[cfg(feature = "tls")]
             tls: crate::tls::Tls::default(),
+            #[cfg(feature = "opentelemetry")]
+            telemetry: None,
             #[cfg(feature = "metrics")]
             metrics: std::sync::Arc::default(),
         }

@@ -21,6 +21,7 @@
 //! | `tls` | `rediss://`, by rustls |
 //! | `metrics` | counts, errors and response times per command: `Client::metrics` |
 //! | `modules` | functions for commands of Redis 7.2 to 8 and of its modules |
+//! | `opentelemetry` | `Telemetry`: a span and a duration for each request |
 //! | `serde` | `Json`, `Serde`, `to_json`, `to_fields`: types with serde's traits as values and replies |
 //! | `testing` | `testing::FakeServer`, a server for the tests of an application |
 //! | `tracing` | events of connections for the `tracing` crate |
@@ -71,6 +72,8 @@ pub mod pubsub;
 mod request;
 mod scan;
 pub mod streams;
+#[cfg(feature = "opentelemetry")]
+mod telemetry;
 #[cfg(feature = "testing")]
 #[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub mod testing;
@@ -95,6 +98,9 @@ pub use loadline_resp::{Limits, OwnedReply, Protocol, Reply};
 pub use metrics::{CommandMetrics, Metrics, ResponseTimes};
 pub use request::{Cmd, Command, Replies, Request, Requests, cmd};
 pub use scan::Scan;
+#[cfg(feature = "opentelemetry")]
+#[cfg_attr(docsrs, doc(cfg(feature = "opentelemetry")))]
+pub use telemetry::Telemetry;
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsStream};
 pub use transaction::{Atomic, atomic};
@@ -108,7 +114,7 @@ pub use values::{Json, Serde, to_fields, to_json};
 struct Readme;
 
 /// The examples of the page about optional features compile.
-#[cfg(all(doctest, feature = "serde"))]
+#[cfg(all(doctest, feature = "opentelemetry", feature = "serde"))]
 #[doc = include_str!("../../../docs/client.md")]
 struct OptionalFeatures;
 

@@ -1,44 +1,78 @@
 //! Where requests are counted and connections are talked about, if the features for it are on; if not,
 //! nothing of this is left.
 
+#[cfg(any(feature = "metrics", feature = "opentelemetry"))]
+use std::time::Instant;
+
+use loadline_resp::Frame;
+
 use crate::cluster::Node;
 use crate::request::Summary;
+#[cfg(feature = "opentelemetry")]
+use crate::telemetry::{Call, Failure};
 use crate::{Config, ConnectionEvent, Error, Replies, Request};
 
 /// One request, from its start to its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meter {
+    #[cfg(any(feature = "metrics", feature = "opentelemetry"))]
+    begun: Instant,
+    /// The name of the first command, and the number of commands.
+    #[cfg(any(feature = "metrics", feature = "opentelemetry"))]
+    request: Option<(&'static str, u32)>,
+}
+
+/// The errors of one request.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
     #[cfg(feature = "metrics")]
-    begun: std::time::Instant,
-    #[cfg(feature = "metrics")]
-    name: &'static str,
+    count: u64,
+    #[cfg(feature = "opentelemetry")]
+    first: Option<Failure>,
+}
+
+impl Failures {
+    /// Counts a reply if it is an error, or the reason why there is none.
+    #[inline]
+    pub(crate) fn see<B: AsRef<[u8]>>(&mut self, outcome: Result<&Frame<B>, &Error>) {
+        #[cfg(feature = "metrics")]
+        {
+            let failed = outcome.map_or(true, Frame::is_error);
+            self.count += u64::from(failed);
+        }
+        #[cfg(feature = "opentelemetry")]
+        if self.first.is_none() {
+            self.first = Failure::of(outcome);
+        }
+        #[cfg(not(any(feature = "metrics", feature = "opentelemetry")))]
+        let _ = outcome;
+    }
 }
 
 impl Meter {
     #[inline]
     pub(crate) fn begin() -> Self {
         Self {
-            #[cfg(feature = "metrics")]
-            begun: std::time::Instant::now(),
-            #[cfg(feature = "metrics")]
-            name: "other",
+            #[cfg(any(feature = "metrics", feature = "opentelemetry"))]
+            begun: Instant::now(),
+            #[cfg(any(feature = "metrics", feature = "opentelemetry"))]
+            request: None,
         }
     }
 
     /// What the request is, which is known once it is encoded.
     #[inline]
     pub(crate) fn is(&mut self, summary: &Summary) {
-        #[cfg(feature = "metrics")]
+        #[cfg(any(feature = "metrics", feature = "opentelemetry"))]
         {
-            let alone = summary.commands == 1 || summary.name == "MULTI";
-            self.name = if alone { summary.name } else { "pipeline" };
+            self.request = Some((summary.name, summary.commands));
         }
-        #[cfg(not(feature = "metrics"))]
+        #[cfg(not(any(feature = "metrics", feature = "opentelemetry")))]
         let _ = summary;
     }
 
     /// Lets the request read its replies, which is its end.
-    #[cfg(not(feature = "metrics"))]
+    #[cfg(not(any(feature = "metrics", feature = "opentelemetry")))]
     #[inline]
     pub(crate) fn decode<Q: Request, R: Replies>(
         &self,
@@ -50,28 +84,46 @@ impl Meter {
     }
 
     /// Lets the request read its replies, which is its end.
-    #[cfg(feature = "metrics")]
+    #[cfg(any(feature = "metrics", feature = "opentelemetry"))]
     pub(crate) fn decode<Q: Request, R: Replies>(
         &self,
         config: &Config,
         request: &Q,
         replies: &mut R,
     ) -> Q::Output {
-        let mut counted = Counted { replies, errors: 0 };
+        let mut counted = Counted {
+            replies,
+            failures: Failures::default(),
+        };
         let output = request.decode(&mut counted);
-        self.end(config, counted.errors);
+        self.end(config, request, &counted.failures);
         output
     }
 
-    /// The request ended, with this number of errors.
+    /// The request ended with these errors.
     #[inline]
-    pub(crate) fn end(&self, config: &Config, errors: u64) {
+    pub(crate) fn end<Q: Request>(&self, config: &Config, request: &Q, failures: &Failures) {
         #[cfg(feature = "metrics")]
-        config
-            .metrics
-            .record(self.name, errors, self.begun.elapsed());
-        #[cfg(not(feature = "metrics"))]
-        let _ = (config, errors);
+        {
+            let name = match self.request {
+                None => "other",
+                Some((name, commands)) if commands == 1 || name == "MULTI" => name,
+                Some(_) => "pipeline",
+            };
+            config
+                .metrics
+                .record(name, failures.count, self.begun.elapsed());
+        }
+        #[cfg(feature = "opentelemetry")]
+        if let (Some(telemetry), Some((name, commands @ 1..))) = (&config.telemetry, self.request) {
+            let call = Call {
+                name,
+                commands,
+                took: self.begun.elapsed(),
+            };
+            telemetry.report(config, call, failures.first.as_ref(), request);
+        }
+        let _ = (config, request, failures);
     }
 
     /// The request ends with an error before anything came.
@@ -86,21 +138,17 @@ impl Meter {
 }
 
 /// Replies, counting the errors among them.
-#[cfg(feature = "metrics")]
+#[cfg(any(feature = "metrics", feature = "opentelemetry"))]
 struct Counted<'r, R> {
     replies: &'r mut R,
-    errors: u64,
+    failures: Failures,
 }
 
-#[cfg(feature = "metrics")]
+#[cfg(any(feature = "metrics", feature = "opentelemetry"))]
 impl<R: Replies> Replies for Counted<'_, R> {
     fn next(&mut self) -> Result<loadline_resp::Reply<'_>, Error> {
         let next = self.replies.next();
-        let failed = match &next {
-            Ok(reply) => reply.is_error(),
-            Err(_) => true,
-        };
-        self.errors += u64::from(failed);
+        self.failures.see(next.as_ref());
         next
     }
 }

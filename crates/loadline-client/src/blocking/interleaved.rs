@@ -15,7 +15,7 @@ use super::{Cluster, Connection, protocol_error};
 use crate::cluster::batch::{Batch, Group};
 use crate::cluster::plan::{Outcome, Plan};
 use crate::cluster::replies::Collected;
-use crate::meter::Meter;
+use crate::meter::{Failures, Meter};
 use crate::{Config, Error, Replies};
 
 /// The place of a unit that no node serves.
@@ -89,7 +89,7 @@ impl<'c, 'p> Interleaved<'c, 'p> {
             self.collect();
         }
         for part in self.parts.drain(..) {
-            part.end(self.cluster, 0);
+            part.end(self.cluster, &Failures::default());
         }
     }
 
@@ -110,13 +110,12 @@ impl<'c, 'p> Interleaved<'c, 'p> {
         };
         for mut part in self.parts.drain(..) {
             let outcomes = part.outcomes();
-            let failed = |outcome: &&Outcome| match outcome {
-                Ok(reply) => reply.is_error(),
-                Err(_) => true,
-            };
-            let errors = outcomes.iter().filter(failed).count();
+            let mut failures = Failures::default();
+            for outcome in &outcomes {
+                failures.see(outcome.as_ref());
+            }
             batch.settle_rest(&part.group, part.read, outcomes);
-            part.end(self.cluster, errors as u64);
+            part.end(self.cluster, &failures);
         }
         self.rest = Collected::new(if self.cluster.goes_on(&mut batch) {
             self.cluster.execute(batch)
@@ -216,9 +215,9 @@ impl<'p> NodePart<'p> {
             .collect()
     }
 
-    fn end(self, cluster: &mut Cluster, errors: u64) {
+    fn end(self, cluster: &mut Cluster, failures: &Failures) {
         if let Some(meter) = self.meter {
-            meter.end(&self.connection.config, errors);
+            meter.end(&self.connection.config, &self.group, failures);
         }
         cluster.give_connection(self.group.node, self.connection);
     }

@@ -48,7 +48,7 @@ use loadline_resp::{OwnedReply, Protocol, Reply};
 
 use crate::conn::session::{MOST_TRIES, Session, Unanswered, Unavailable, fault};
 use crate::lending::{Each, LENT_ALONE};
-use crate::meter::{self, Meter};
+use crate::meter::{self, Failures, Meter};
 use crate::request::Summary;
 use crate::transaction::{optimistic, transaction_text};
 use crate::{Config, Error, Request, Requests, ServerError, ToArgs};
@@ -175,7 +175,9 @@ impl Connection {
                 None => Ok(reply),
             }
         });
-        meter.end(&self.config, u64::from(lent.is_err()));
+        let mut failures = Failures::default();
+        failures.see(lent.as_ref());
+        meter.end(&self.config, request, &failures);
         lent
     }
 

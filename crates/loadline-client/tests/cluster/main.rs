@@ -15,6 +15,8 @@ mod pubsub;
 mod routing;
 mod runtimes;
 mod scan;
+#[cfg(feature = "opentelemetry")]
+mod telemetry;
 #[cfg(feature = "tls")]
 mod tls;
 mod tracking;

@@ -37,6 +37,8 @@ mod runtimes;
 mod scan;
 mod server;
 mod streams;
+#[cfg(feature = "opentelemetry")]
+mod telemetry;
 mod thousand;
 mod tracking;
 mod unavailable;
