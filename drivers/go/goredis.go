@@ -46,8 +46,8 @@ func missed(err error) error {
 	return err
 }
 
-func (c *goRedis) get(ctx context.Context, key string) ([]byte, error) {
-	value, err := c.client.Get(ctx, key).Bytes()
+func (c *goRedis) get(ctx context.Context, key string) (string, error) {
+	value, err := c.client.Get(ctx, key).Result()
 	return value, missed(err)
 }
 
@@ -55,7 +55,7 @@ func (c *goRedis) set(ctx context.Context, key, value string) error {
 	return c.client.Set(ctx, key, value, 0).Err()
 }
 
-func (c *goRedis) pipeline(ctx context.Context, isGet bool, keys []string, value string, note func([]byte, error)) {
+func (c *goRedis) pipeline(ctx context.Context, isGet bool, keys []string, value string, note func(string, error)) {
 	pipe := c.client.Pipeline()
 	for _, key := range keys {
 		if isGet {
@@ -67,10 +67,10 @@ func (c *goRedis) pipeline(ctx context.Context, isGet bool, keys []string, value
 	replies, _ := pipe.Exec(ctx)
 	for _, reply := range replies {
 		if get, ok := reply.(*redis.StringCmd); ok {
-			value, err := get.Bytes()
+			value, err := get.Result()
 			note(value, missed(err))
 		} else if err := reply.Err(); err != nil {
-			note(nil, err)
+			note("", err)
 		}
 	}
 }

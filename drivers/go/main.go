@@ -58,9 +58,9 @@ var errMiss = errors.New("miss")
 
 // client is a Redis client at work. Its calls come from several goroutines.
 type client interface {
-	get(ctx context.Context, key string) ([]byte, error)
+	get(ctx context.Context, key string) (string, error)
 	set(ctx context.Context, key, value string) error
-	pipeline(ctx context.Context, isGet bool, keys []string, value string, note func([]byte, error))
+	pipeline(ctx context.Context, isGet bool, keys []string, value string, note func(string, error))
 	increment(ctx context.Context, key string) error
 	isRefusal(err error) bool
 	another(ctx context.Context) error
@@ -170,7 +170,7 @@ func record(counts []atomic.Uint64, time time.Duration, size int) {
 	counts[min(uint64(shift)*1024+ns>>shift, slots-1)].Add(uint64(size))
 }
 
-func (p *part) note(value []byte, err error) {
+func (p *part) note(value string, err error) {
 	switch {
 	case errors.Is(err, errMiss):
 		p.misses++
@@ -216,7 +216,7 @@ func (p *part) run(ctx context.Context, c client, keys []string, value string) {
 			p.note(c.get(ctx, chosen[0]))
 		default:
 			if err := c.set(ctx, chosen[0], value); err != nil {
-				p.note(nil, err)
+				p.note("", err)
 			}
 		}
 		p.done(due, begun, lag, depth)

@@ -9,9 +9,9 @@ import (
 // none is a client whose calls cost nothing.
 type none struct{}
 
-func (none) get(context.Context, string) ([]byte, error)                           { return []byte("x"), nil }
+func (none) get(context.Context, string) (string, error)                           { return "x", nil }
 func (none) set(context.Context, string, string) error                             { return nil }
-func (none) pipeline(context.Context, bool, []string, string, func([]byte, error)) {}
+func (none) pipeline(context.Context, bool, []string, string, func(string, error)) {}
 func (none) increment(context.Context, string) error                               { return nil }
 func (none) isRefusal(error) bool                                                  { return false }
 func (none) another(context.Context) error                                         { return nil }

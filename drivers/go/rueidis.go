@@ -29,23 +29,23 @@ func openRueidis(config *config) client {
 	return &rueidisClient{options: options, client: made}
 }
 
-func bytes(reply rueidis.RedisResult) ([]byte, error) {
-	value, err := reply.AsBytes()
+func textOf(reply rueidis.RedisResult) (string, error) {
+	value, err := reply.ToString()
 	if rueidis.IsRedisNil(err) {
-		return nil, errMiss
+		return "", errMiss
 	}
 	return value, err
 }
 
-func (c *rueidisClient) get(ctx context.Context, key string) ([]byte, error) {
-	return bytes(c.client.Do(ctx, c.client.B().Get().Key(key).Build()))
+func (c *rueidisClient) get(ctx context.Context, key string) (string, error) {
+	return textOf(c.client.Do(ctx, c.client.B().Get().Key(key).Build()))
 }
 
 func (c *rueidisClient) set(ctx context.Context, key, value string) error {
 	return c.client.Do(ctx, c.client.B().Set().Key(key).Value(value).Build()).Error()
 }
 
-func (c *rueidisClient) pipeline(ctx context.Context, isGet bool, keys []string, value string, note func([]byte, error)) {
+func (c *rueidisClient) pipeline(ctx context.Context, isGet bool, keys []string, value string, note func(string, error)) {
 	commands := make(rueidis.Commands, 0, len(keys))
 	for _, key := range keys {
 		if isGet {
@@ -56,9 +56,9 @@ func (c *rueidisClient) pipeline(ctx context.Context, isGet bool, keys []string,
 	}
 	for _, reply := range c.client.DoMulti(ctx, commands...) {
 		if isGet {
-			note(bytes(reply))
+			note(textOf(reply))
 		} else if err := reply.Error(); err != nil {
-			note(nil, err)
+			note("", err)
 		}
 	}
 }

@@ -132,10 +132,10 @@ final class Block {
     }
 
     /** Looks at what a read returned. */
-    synchronized void check(byte[] value) {
+    synchronized void check(String value) {
         if (value == null) {
             misses++;
-        } else if (value.length != valueBytes) {
+        } else if (value.length() != valueBytes) {
             errors.merge("WRONGVALUE", 1L, Long::sum);
         }
     }

@@ -1,5 +1,4 @@
 import com.google.gson.JsonObject;
-import java.nio.charset.StandardCharsets;
 
 /** The first line of the input, and the keys and values in memory. */
 record Config(
@@ -17,15 +16,12 @@ record Config(
         boolean isGet,
         String prefix,
         String[] keys,
-        byte[][] keyBytes,
-        byte[] value) {
+        String value) {
     static Config read(JsonObject line) {
         String prefix = line.get("key_prefix").getAsString();
         String[] keys = new String[line.get("keys").getAsInt()];
-        byte[][] keyBytes = new byte[keys.length][];
         for (int number = 0; number < keys.length; number++) {
             keys[number] = prefix + String.format("%08d", number);
-            keyBytes[number] = keys[number].getBytes(StandardCharsets.UTF_8);
         }
         return new Config(
                 line.get("client").getAsString(),
@@ -42,8 +38,7 @@ record Config(
                 line.get("operation").getAsString().equals("get"),
                 prefix,
                 keys,
-                keyBytes,
-                "x".repeat(line.get("value_bytes").getAsInt()).getBytes(StandardCharsets.UTF_8));
+                "x".repeat(line.get("value_bytes").getAsInt()));
     }
 
     private static String text(JsonObject line, String field) {

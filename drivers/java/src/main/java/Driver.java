@@ -52,7 +52,7 @@ public final class Driver {
                 say("opened", count);
                 continue;
             }
-            Block block = new Block(config.value().length, config.keys().length, config.rate(), words);
+            Block block = new Block(config.value().length(), config.keys().length, config.rate(), words);
             switch (config.mode()) {
                 case "sync" -> client.oneByOne(block);
                 case "pipeline" -> client.inPipelines(block, config.depth());

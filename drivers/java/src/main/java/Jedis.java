@@ -10,7 +10,7 @@ import redis.clients.jedis.Response;
 import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.exceptions.JedisException;
 
-/** Jedis: a pool, of which one connection is in use. */
+/** Jedis: a pool, of which one connection is in use. Keys and values are strings. */
 final class Jedis implements Client {
     private final Config config;
     private final JedisPooled jedis;
@@ -41,7 +41,7 @@ final class Jedis implements Client {
     @Override
     public void oneByOne(Block block) {
         for (Block.Call call = block.next(1); call != null; call = block.next(1)) {
-            byte[] key = config.keyBytes()[block.choose()];
+            String key = config.keys()[block.choose()];
             call.begin();
             try {
                 if (config.isGet()) {
@@ -59,14 +59,14 @@ final class Jedis implements Client {
     @Override
     public void inPipelines(Block block, int depth) {
         for (Block.Call call = block.next(depth); call != null; call = block.next(depth)) {
-            byte[][] chosen = new byte[depth][];
+            String[] chosen = new String[depth];
             for (int i = 0; i < depth; i++) {
-                chosen[i] = config.keyBytes()[block.choose()];
+                chosen[i] = config.keys()[block.choose()];
             }
             call.begin();
             List<Response<?>> replies = new ArrayList<>(depth);
             try (Pipeline pipeline = jedis.pipelined()) {
-                for (byte[] key : chosen) {
+                for (String key : chosen) {
                     replies.add(config.isGet() ? pipeline.get(key) : pipeline.set(key, config.value()));
                 }
                 pipeline.sync();
@@ -82,7 +82,7 @@ final class Jedis implements Client {
         try {
             Object value = reply.get();
             if (config.isGet()) {
-                block.check((byte[]) value);
+                block.check((String) value);
             }
         } catch (JedisDataException error) {
             block.fail(error, 1);

@@ -6,9 +6,6 @@ import io.lettuce.core.RedisFuture;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.async.RedisAsyncCommands;
-import io.lettuce.core.codec.ByteArrayCodec;
-import io.lettuce.core.codec.RedisCodec;
-import io.lettuce.core.codec.StringCodec;
 import io.lettuce.core.protocol.ProtocolVersion;
 import java.util.ArrayList;
 import java.util.List;
@@ -18,14 +15,14 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 
-/** Lettuce: calls that share a connection, of which a thread of netty reads and writes. */
+/** Lettuce: calls that share a connection, of which a thread of netty reads and writes. Keys and values are strings, as by default. */
 final class Lettuce implements Client {
     private final Config config;
     private final RedisClient client;
-    private final StatefulRedisConnection<String, byte[]> connection;
+    private final StatefulRedisConnection<String, String> connection;
     /** Begins calls of an open loop that are not due yet. */
     private final ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor();
-    private final List<StatefulRedisConnection<String, byte[]>> held = new ArrayList<>();
+    private final List<StatefulRedisConnection<String, String>> held = new ArrayList<>();
 
     Lettuce(Config config) {
         this.config = config;
@@ -45,13 +42,13 @@ final class Lettuce implements Client {
         connection = connect();
     }
 
-    private StatefulRedisConnection<String, byte[]> connect() {
-        return client.connect(RedisCodec.of(StringCodec.UTF8, ByteArrayCodec.INSTANCE));
+    private StatefulRedisConnection<String, String> connect() {
+        return client.connect();
     }
 
     @Override
     public String version() {
-        return Driver.versionOf("io.lettuce", "lettuce-core");
+        return Driver.versionOf("io.lettuce", "lettuce-core").replace(".RELEASE", "");
     }
 
     @Override
@@ -112,7 +109,7 @@ final class Lettuce implements Client {
     }
 
     /** One caller: the end of a call begins the next, once it is due. */
-    private void next(Block block, RedisAsyncCommands<String, byte[]> commands, CountDownLatch running) {
+    private void next(Block block, RedisAsyncCommands<String, String> commands, CountDownLatch running) {
         Block.Call call = block.take(1);
         if (call == null) {
             running.countDown();
@@ -128,7 +125,7 @@ final class Lettuce implements Client {
     }
 
     private void begin(
-            Block block, Block.Call call, RedisAsyncCommands<String, byte[]> commands, CountDownLatch running) {
+            Block block, Block.Call call, RedisAsyncCommands<String, String> commands, CountDownLatch running) {
         String key = config.keys()[block.choose()];
         call.begin();
         call(commands, key).whenComplete((value, error) -> {
@@ -142,13 +139,13 @@ final class Lettuce implements Client {
         });
     }
 
-    private RedisFuture<?> call(RedisAsyncCommands<String, byte[]> commands, String key) {
+    private RedisFuture<?> call(RedisAsyncCommands<String, String> commands, String key) {
         return config.isGet() ? commands.get(key) : commands.set(key, config.value());
     }
 
     private void note(Block block, Object value) {
         if (config.isGet()) {
-            block.check((byte[]) value);
+            block.check((String) value);
         }
     }
 
