@@ -24,6 +24,10 @@ const MANIFEST: &str = "driver.toml";
 /// What clients of a cluster are also tested with.
 const CLUSTER: &str = "spawn-cluster:redis-server";
 
+/// How long building loadline takes on two CPUs where nothing has been built, and the tests of one client, in which others run.
+const BUILD_SECONDS: u64 = 240;
+const TEST_SECONDS: u64 = 5;
+
 /// The file in a folder until all steps of its installation have succeeded; `loadline clients` counts a folder that has it as
 /// not installed, whatever earlier steps have made.
 const INCOMPLETE: &str = ".install-incomplete";
@@ -137,10 +141,16 @@ pub(crate) fn run_drivers(asked: &Asked<'_>) -> anyhow::Result<()> {
 fn announcement(folders: &[Folder]) -> String {
     let names: Vec<&str> = folders.iter().map(|folder| folder.name.as_str()).collect();
     let seconds: u64 = folders.iter().map(|folder| folder.manifest.seconds).sum();
+    let clients = folders
+        .iter()
+        .map(|folder| folder.manifest.client.len() as u64);
+    let clients: u64 = clients.sum();
     let mut text = format!(
-        "drivers: installing {}; about {} on two CPUs, and the tests of each client after that",
+        "drivers: installing {}; about {} on two CPUs, after building loadline (about {} the first time), and then the tests of each client (up to {})",
         names.join(", "),
-        about(seconds)
+        about(seconds),
+        about(BUILD_SECONDS),
+        about(clients * TEST_SECONDS)
     );
     let packages: Vec<&str> = folders.iter().flat_map(Folder::missing_packages).collect();
     if !packages.is_empty() {
@@ -502,11 +512,16 @@ mod tests {
     fn what_is_about_to_be_installed_is_announced_with_its_time() {
         let dir = tempfile::tempdir().unwrap();
         let mut zig = folder(dir.path(), "[\"true\"]");
+        let client = "name = \"zig\"";
+        zig.manifest.client = vec![
+            toml::from_str(client).unwrap(),
+            toml::from_str(client).unwrap(),
+        ];
         zig.manifest.libraries = vec!["no-such-library-of-zig".into()];
         assert_eq!(
             announcement(&[zig]).lines().collect::<Vec<_>>(),
             [
-                "drivers: installing zig; about 70 seconds on two CPUs, and the tests of each client after that",
+                "drivers: installing zig; about 70 seconds on two CPUs, after building loadline (about 4 minutes the first time), and then the tests of each client (up to 10 seconds)",
                 "drivers: apt-get installs these packages of Debian for them: no-such-library-of-zig; to install them yourself or leave folders out, interrupt this now and name the folders",
             ]
         );
