@@ -22,7 +22,7 @@ use crate::args::{ClientsArgs, LengthArgs, OpArg};
 use crate::exit::Failure;
 use crate::suggest;
 use crate::target::{Address, Target};
-use crate::units::{count_text, duration_text, value_size_text};
+use crate::units::{count_text, duration_text, nanoseconds, value_size_text};
 use crate::workload;
 
 pub(crate) use manifest::{Driver, DriverMode};
@@ -448,7 +448,7 @@ impl ClientsPlan {
         }
         self.describe_operations(&mut out);
         out.entry("faults", self.with_faults);
-        out.entry("patience", duration_text(self.patience));
+        out.entry("patience_ns", nanoseconds(self.patience));
         out.line_of(self.with_faults.then(|| {
             format!(
                 "then a short run of each client with each fault, and up to {} for a call that waits",
@@ -481,8 +481,8 @@ impl ClientsPlan {
             value_size_text(&case.value_size)
         ));
         out.entry("rounds", self.base.rounds);
-        out.entry("warmup_ns", crate::units::nanoseconds(self.base.warmup));
-        out.entry("latency_ns", crate::units::nanoseconds(self.base.latency));
+        out.entry("warmup_ns", nanoseconds(self.base.warmup));
+        out.entry("latency_ns", nanoseconds(self.base.latency));
         out.entry("seed", self.base.seed);
         out.line(format!(
             "{} rounds with the clients in random order; a warm-up of {} or until steady; seed {}",
