@@ -343,7 +343,9 @@ fn without_drivers_the_own_client_is_measured() {
         "none",
         "--no-faults",
         "--ops",
-        "get,set-pipeline-10",
+        "get,set-pipeline-10,multiplexed-8",
+        "--rate",
+        "2k",
         "--keys",
         "20",
         "--warmup",
@@ -359,7 +361,7 @@ fn without_drivers_the_own_client_is_measured() {
     assert!(text.contains("cargo xtask drivers --install"), "{text}");
     let record = record(&dir);
     let rows = record.clients.unwrap().rows;
-    assert_eq!(rows.len(), 2);
+    assert_eq!(rows.len(), 3);
     assert!(
         rows.iter()
             .all(|row| row.is_valid && row.driver == "loadline")
@@ -371,7 +373,7 @@ fn built_in_driver_keeps_the_contract() {
     let dir = Dir::new();
     let program = env!("CARGO_BIN_EXE_loadline");
     let manifest = format!(
-        "language = \"Rust\"\ncommand = [\"{program}\", \"__driver\"]\n[[client]]\nname = \"loadline\"\nmodes = [\"sync\", \"pipeline\", \"faults\"]\nresp = [2, 3]\n"
+        "language = \"Rust\"\ncommand = [\"{program}\", \"__driver\"]\n[[client]]\nname = \"loadline\"\nmodes = [\"sync\", \"pipeline\", \"multiplexed\", \"faults\"]\nresp = [2, 3]\nconnections = true\nrate = true\n"
     );
     std::fs::write(dir.path().join("driver.toml"), manifest).unwrap();
     dir.run(&["clients", "embedded", "--conformance", "."])

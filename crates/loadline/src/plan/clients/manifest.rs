@@ -126,10 +126,15 @@ impl Driver {
                 "__driver".to_owned(),
             ],
             needs: Vec::new(),
-            modes: vec![DriverMode::Sync, DriverMode::Pipeline, DriverMode::Faults],
+            modes: vec![
+                DriverMode::Sync,
+                DriverMode::Pipeline,
+                DriverMode::Multiplexed,
+                DriverMode::Faults,
+            ],
             resp: vec![2, 3],
-            connections: false,
-            rate: false,
+            connections: true,
+            rate: true,
             cluster: false,
             is_given: false,
         })
