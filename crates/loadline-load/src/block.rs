@@ -47,7 +47,7 @@ pub(crate) struct Share<'s> {
     pub(crate) deadline_ns: u64,
     /// This thread's part of the schedule; `None` in a closed loop.
     pub(crate) arrivals: Option<Arrivals>,
-    /// When operations could first be sent: the schedule of a block begins earlier if its target did not answer.
+    /// Time of the first possible operation: the schedule of a block begins earlier if its target did not answer.
     pub(crate) ready_ns: u64,
     /// The ends of the block's windows; empty for a block of one window.
     pub(crate) windows_ns: &'s [u64],
@@ -56,13 +56,13 @@ pub(crate) struct Share<'s> {
 /// The place of a block in the schedule of its run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place<'p> {
-    /// How long the block has been due when it starts.
+    /// Time from when the block was due to its start.
     pub(crate) overdue: Duration,
     /// The ends of its windows, from its start; empty for a block of one window.
     pub(crate) windows_ns: &'p [u64],
 }
 
-/// What is observed during a block.
+/// Disturbances to watch for during a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watch {
     /// Nothing: an in-process subject uses its CPUs alone.

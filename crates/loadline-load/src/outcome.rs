@@ -27,7 +27,7 @@ pub struct Outcome {
     pub response: Histogram,
     /// From sending to the reply.
     pub service: Histogram,
-    /// How late the generator itself started operations (open loop): waiting for a free connection is caused
+    /// Lateness of operations by the generator itself (open loop): waiting for a free connection is caused
     /// by the target and not included.
     pub lag: Histogram,
     /// Clock readings: operations whose replies arrived together share one.

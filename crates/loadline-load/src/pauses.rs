@@ -38,7 +38,7 @@ const MOST_PAUSES: usize = 4_096;
 /// A period in which a CPU did not run. Times count from the start of the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// When its watcher should have run.
+    /// Time at which its watcher should have run.
     pub start: Duration,
     /// The delay of the watcher.
     pub length: Duration,

@@ -112,7 +112,7 @@ pub struct Command {
     pub returns_payload: bool,
 }
 
-/// What a connection sends: commands, their keys and their payloads.
+/// Commands of a connection, with their keys and payloads.
 #[derive(Debug)]
 pub struct Workload {
     commands: Vec<Command>,

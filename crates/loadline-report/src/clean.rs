@@ -17,7 +17,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// How many columns of a terminal the text takes.
+/// Width of the text in columns of a terminal.
 pub(crate) fn columns(text: &str) -> usize {
     text.width()
 }

@@ -10,12 +10,12 @@ use loadline_measure::work::Frame;
 /// A report.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
-    /// What was measured, in a line.
+    /// The measured subject, in a line.
     pub(crate) title: String,
     /// The answer, which every printer puts first.
     pub(crate) verdict: Verdict,
     pub(crate) sections: Vec<Section>,
-    /// When it was measured (RFC 3339); may be empty.
+    /// Start of the run (RFC 3339); may be empty.
     pub(crate) timestamp: String,
     /// The last line, for scripts.
     pub(crate) last: Option<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Verdict {
     pub(crate) sentence: String,
 }
 
-/// What a piece of text means, shown by its colour.
+/// Meaning of a piece of text, shown by its colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
     #[default]
@@ -61,7 +61,7 @@ pub(crate) enum Block {
     Facts(Vec<(String, String)>),
     Table(Table),
     Plot(Plot),
-    /// What two servers execute for an operation, function by function; only HTML draws it.
+    /// Instructions of two servers per operation, function by function; only HTML draws them.
     Flames(Vec<Flame>),
     /// Results that passed or failed.
     Checks(Checks),
@@ -73,19 +73,19 @@ pub(crate) enum Block {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Item {
     pub(crate) tone: Tone,
-    /// What it is about, such as `critical LL007`; may be empty.
+    /// Subject, such as `critical LL007`; may be empty.
     pub(crate) label: String,
     pub(crate) text: String,
     /// Further lines of the same kind.
     pub(crate) more: Vec<String>,
-    /// What to do; may be empty.
+    /// Advice; may be empty.
     pub(crate) advice: String,
 }
 
 /// A table of one or several groups of rows under the same columns.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    /// What it shows.
+    /// Caption of the table.
     pub(crate) caption: String,
     pub(crate) columns: Vec<Column>,
     pub(crate) groups: Vec<RowGroup>,
@@ -95,8 +95,8 @@ pub(crate) struct Table {
 pub(crate) struct Column {
     pub(crate) head: String,
     pub(crate) right: bool,
-    /// Where a page is too narrow, the columns with the highest number leave the table first and stand
-    /// below their row; those with 0 stay.
+    /// Order of leaving the table on a page that is too narrow: columns with the highest number first. They
+    /// are shown below their row; those with 0 stay.
     pub(crate) drop: u8,
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct RowGroup {
 pub(crate) struct Row {
     /// As many as there are columns.
     pub(crate) cells: Vec<Cell>,
-    /// What must be known about the row.
+    /// Remarks about the row.
     pub(crate) notes: Vec<Item>,
     /// A part of the row above.
     pub(crate) is_part: bool,
@@ -199,7 +199,7 @@ pub(crate) struct Mark {
     pub(crate) label: String,
 }
 
-/// How times are spread: histograms on one logarithmic axis.
+/// Distribution of times: histograms on one logarithmic axis.
 #[derive(Debug)]
 pub(crate) struct Spread {
     pub(crate) caption: String,
@@ -240,7 +240,7 @@ pub(crate) struct Ratio {
 #[derive(Debug)]
 pub(crate) struct Times {
     pub(crate) caption: String,
-    /// What the colours mean.
+    /// Meanings of the colours.
     pub(crate) key: Vec<(usize, String)>,
     pub(crate) rows: Vec<Time>,
 }
@@ -259,7 +259,7 @@ pub(crate) struct Time {
 #[derive(Debug)]
 pub(crate) struct Ladder {
     pub(crate) caption: String,
-    /// What the colours mean.
+    /// Meanings of the colours.
     pub(crate) key: Vec<(usize, String)>,
     pub(crate) rows: Vec<Rung>,
 }
@@ -308,10 +308,10 @@ pub(crate) struct Checks {
 #[derive(Debug, Default)]
 pub(crate) struct Check {
     pub(crate) name: String,
-    /// What it belongs to, with points between the parts.
+    /// Names of its groups, with points between them.
     pub(crate) class: String,
     pub(crate) result: CheckResult,
-    /// Why, or what was found.
+    /// The reason, or the finding.
     pub(crate) message: String,
     pub(crate) seconds: Option<f64>,
     pub(crate) properties: Vec<(&'static str, String)>,

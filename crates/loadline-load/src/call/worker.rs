@@ -28,7 +28,7 @@ pub(super) struct Worker<C> {
     ready: Vec<Ready>,
 }
 
-/// What is known about a prepared operation.
+/// A prepared operation.
 #[derive(Debug, Clone, Copy)]
 struct Ready {
     reads: bool,

@@ -12,7 +12,7 @@ use crate::clock::{Clock, RunQueue};
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// What the event loop of one thread needs of its surroundings.
+/// Surroundings of one thread's event loop: its clock and the events of its sockets.
 pub(super) trait System: Send {
     /// Begins a block on the calling thread; `clock` is the block's.
     fn begin(&mut self, clock: Clock);

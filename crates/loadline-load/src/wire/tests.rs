@@ -308,7 +308,7 @@ fn what_was_due_while_the_generator_paused_is_sent_after_the_end_of_the_block() 
             is_over: Arc::default(),
         },
     };
-    // What follows the block may take half of its length longer than the pause, so that a pause of the machine fits too.
+    // The overtime of the block can be half of its length more than the pause, so that a pause of the machine fits too.
     let stop = Stop::after(Duration::from_millis(600));
     let outcome = run(&pausing, 1, open(100.0), stop).unwrap();
     assert!(pausing.pause.is_over.load(Ordering::Relaxed));

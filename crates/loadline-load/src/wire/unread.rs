@@ -16,7 +16,7 @@ pub(super) enum Look {
         since_ns: u64,
         /// Its waits for a CPU until then, if they are known.
         run_wait_ns: Option<u64>,
-        /// How long it was off its CPU between the look and the sleep.
+        /// Time off its CPU between the look and the sleep.
         away_ns: u64,
     },
 }

@@ -2,7 +2,7 @@
 
 /// A longer step between two clock readings means that the thread was off its CPU.
 pub(super) const AWAY_NS: u64 = 200_000;
-/// How long a thread that lost its CPU sleeps through its waits.
+/// Breaks of a thread that lost its CPU, in which it sleeps instead of polling.
 const SHORTEST_BREAK_NS: u64 = 10_000_000;
 const LONGEST_BREAK_NS: u64 = 1_000_000_000;
 
@@ -19,7 +19,7 @@ pub(super) struct Vigil {
 }
 
 impl Vigil {
-    /// How long before a start the thread wakes up: about the cost of a sleep and a wake-up.
+    /// Time before a start at which the thread wakes up: about the cost of a sleep and a wake-up.
     pub(super) const AWAKE_NS: u64 = 60_000;
 
     /// Begins a block, whose clock starts at zero. A break of the last block continues.

@@ -45,13 +45,13 @@ type Period = (u64, u64);
 #[derive(Default)]
 struct World {
     now_ns: u64,
-    /// When each request in flight is answered, per connection.
+    /// Time of the reply to each request in flight, per connection.
     replies: Vec<VecDeque<u64>>,
-    /// When the server has finished its last request.
+    /// End of the server's last request.
     served_ns: u64,
-    /// When the server is stopped.
+    /// Periods in which the server is stopped.
     stops: Vec<Period>,
-    /// When other programs have the CPU, in order of time.
+    /// Periods in which other programs have the CPU, in order of time.
     busy: VecDeque<Period>,
     run_wait_ns: u64,
 }
@@ -365,7 +365,7 @@ fn stall_of_the_generator_is_blamed_on_it() {
     assert!(right * 100 >= TRIALS * 99, "{right} of {TRIALS}");
 }
 
-/// Where several targets take turns, a target can be stopped when its turn comes.
+/// With several targets that take turns, a target can be stopped when its turn comes.
 #[test]
 fn block_counts_from_when_it_was_due() {
     let overdue = Duration::from_secs(1);

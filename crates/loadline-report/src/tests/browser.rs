@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{capacity, engines, fixture, flames, judgements, sweep, tiers};
 use crate::html;
 
-/// How the browser is started: nothing is fetched, and nothing is kept.
+/// Flags of the browser, which fetches nothing and keeps nothing.
 const FLAGS: [&str; 11] = [
     "--headless",
     "--no-sandbox",
@@ -108,7 +108,7 @@ fn host(axe: &str) -> String {
     )
 }
 
-/// What the browser found on all pages.
+/// Problems that the browser found, page by page.
 fn problems(dir: &Path) -> Vec<Vec<Value>> {
     let profile = format!("--user-data-dir={}", dir.join("profile").display());
     let url = format!("file://{}", dir.join("host.html").display());

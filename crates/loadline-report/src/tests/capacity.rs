@@ -71,7 +71,7 @@ pub(super) fn record() -> Record {
     with(searched("p99<2ms", serve))
 }
 
-/// What no search gives, but a file may say.
+/// An impossible result of a search, as a file can claim it.
 pub(super) fn hostile() -> Record {
     let mut record = record();
     record.findings = fixture::hostile().findings;

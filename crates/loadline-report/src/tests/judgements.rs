@@ -597,7 +597,7 @@ fn headline_leads_with_work_where_it_was_counted() {
     );
 }
 
-/// What A against A gives at a pressure of 99 %.
+/// A against A at a pressure of 99 %.
 #[test]
 fn ratio_that_noise_dominates_is_not_quoted() {
     let noisy = |verdict| Row {

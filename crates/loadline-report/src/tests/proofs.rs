@@ -1,4 +1,4 @@
-//! What `loadline prove` prints.
+//! Tests of the text of `loadline prove`.
 
 use loadline_measure::Metric;
 use loadline_measure::gate::{Outcome, RowVerdict};

@@ -86,7 +86,7 @@ pub(super) fn record() -> Record {
     record
 }
 
-/// What a file may say of a sweep that never ran.
+/// A sweep that never ran, as a file can claim it.
 pub(super) fn hostile() -> Record {
     let mut record = record();
     for (number, case) in record.cases.iter_mut().enumerate() {

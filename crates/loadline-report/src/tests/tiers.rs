@@ -48,7 +48,7 @@ fn cost(
     }
 }
 
-/// Where the time of a read goes in Redis and in an embedded store.
+/// Parts of the time of a read in Redis and in an embedded store.
 fn waterfalls() -> Vec<Waterfall> {
     let waterfall = Waterfall {
         subject: "redis".to_owned(),
@@ -93,7 +93,7 @@ fn waterfalls() -> Vec<Waterfall> {
     ]
 }
 
-/// What is not about a tier by itself.
+/// Parts of the answer that are not about a single tier.
 fn further() -> Tiers {
     Tiers {
         batches: vec![BatchCost {
@@ -405,7 +405,7 @@ fn the_verdict_and_the_options_come_before_the_ladder() {
     ] {
         assert!(joined.contains(said), "{said}:\n{text}");
     }
-    // What is explained to 5 % is not said to be unattributed.
+    // A time that is explained to 5 % has no unattributed part.
     assert_eq!(text.matches("unattributed").count(), 1, "{text}");
 }
 

@@ -25,7 +25,7 @@ pub(super) fn draw(page: &mut Page, plot: &Ladder, unicode: bool) {
     let span = (high - low).max(1.0);
     let names = plot.rows.iter().map(|row| columns(&plain(&row.label)));
     let name = names.max().unwrap_or(0).clamp(NAME.0, NAME.1);
-    // Where a bar would be too short beside them, the percentiles are left out.
+    // Percentiles are left out if they leave too little room for a bar.
     let room = |times: usize| page.width().saturating_sub(name + times * (TIME + 2) + 4);
     let times = if room(3) < BAR.0 { 1 } else { 3 };
     let width = room(times).clamp(BAR.0, BAR.1);

@@ -15,7 +15,7 @@ const LABELS: usize = 15;
 /// The narrowest picture that shows anything, and the widest.
 const WIDTH: (usize, usize) = (30, 100);
 
-/// What series, levels and axes are drawn with: in block characters and in ASCII.
+/// Characters for series, levels and axes: block characters or ASCII.
 struct Signs {
     points: [char; 3],
     level: char,
@@ -39,7 +39,7 @@ const ASCII: Signs = Signs {
     axis: '-',
 };
 
-/// Where values are in the picture.
+/// Mapping of values to the picture.
 struct Frame {
     width: usize,
     most: f64,

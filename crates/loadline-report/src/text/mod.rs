@@ -18,7 +18,7 @@ use crate::document::{Block, Checks, Document, Item, Plot, Section, Spread, Tone
 use crate::view;
 use page::{Page, Style};
 
-/// How a text report may look.
+/// Options of a text report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextOptions {
     /// Columns that there are; below 40 lines may be longer than this.

@@ -3,7 +3,7 @@
 use super::TextOptions;
 use crate::clean::columns;
 
-/// How a piece of text looks where colours are understood.
+/// Appearance of a piece of text on terminals with colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,

@@ -13,7 +13,7 @@ const MOST_SPARK: usize = 20;
 /// A spectrum narrower than the first shows nothing, one wider than the second no more.
 const SPECTRUM: (usize, usize) = (10, 60);
 
-/// How wide the parts of a line are.
+/// Widths of the parts of a line, in columns.
 struct Widths {
     name: usize,
     spectrum: usize,

@@ -124,7 +124,7 @@ impl Layout {
         }
     }
 
-    /// Where even the columns that stay are too wide, the rightmost are cut.
+    /// Cuts the rightmost columns if even those that stay are too wide.
     fn squeezed(shown: &[usize], natural: &[usize], width: usize) -> Self {
         let mut room = width;
         let mut widths = Vec::new();

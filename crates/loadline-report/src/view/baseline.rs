@@ -1,4 +1,4 @@
-//! What is in a baseline.
+//! The contents of a baseline.
 
 use loadline_measure::gate::strict::deviation_between_runs;
 use loadline_measure::gate::{Baseline, Measured, Thresholds};

@@ -116,7 +116,7 @@ fn bounded(name: &str, answer: &Answer) -> String {
     }
 }
 
-/// Why no rate was confirmed.
+/// Reason why no rate was confirmed.
 fn reason(answer: &Answer) -> String {
     let noise = &answer.noise;
     let waits = noise.pause_ns.filter(|_| noise.paused > 0).or(noise.lag_ns);
@@ -141,7 +141,7 @@ fn reason(answer: &Answer) -> String {
     }
 }
 
-/// What the limit is, with the figure that shows it.
+/// The limit, with the figure that shows it.
 fn limit_sentence(answer: &Answer) -> String {
     let most = |of: fn(&Point) -> Option<f64>| answer.failing().filter_map(of).fold(0.0, f64::max);
     let server = whole_percent(most(|point| point.server_busy));
@@ -387,7 +387,7 @@ fn counts(answer: &Answer) -> Vec<Count> {
     all[..if is_spoiled { 3 } else { 2 }].to_vec()
 }
 
-/// What a point is: the knee, the answer or the lower bound, or beyond the limit.
+/// Marks of a point: the knee, the answer or the lower bound, or beyond the limit.
 fn marks(answer: &Answer, point: &Point) -> String {
     let knee = answer.knee == Some(point.rate);
     let is_answer = answer.rate == Some(point.rate);
@@ -407,7 +407,7 @@ fn marks(answer: &Answer, point: &Point) -> String {
     named.join(", ")
 }
 
-/// What the columns mean.
+/// Legend of the columns.
 pub(super) const LEGEND: [&str; 4] = [
     "rate: operations started per second, by a schedule; answered: replies per second.",
     "Percentiles are of the response time, from the intended start of an operation; \"too few\": fewer than 100 samples lie beyond.",

@@ -60,7 +60,7 @@ fn place(case: &Case) -> &str {
     target.unwrap_or(name)
 }
 
-/// What was measured: workloads on targets.
+/// Title of a record: workloads on targets.
 pub(super) fn title(record: &Record) -> String {
     let listed = |names: Vec<&str>| {
         let mut known: Vec<&str> = Vec::new();
@@ -238,7 +238,7 @@ pub(super) fn percentile(ns: Option<u64>) -> Cell {
     Cell::new(tone, words::percentile(ns))
 }
 
-/// What must be known about a case before its figures are read; usually nothing.
+/// Remarks to read before the figures of a case; usually none.
 pub(super) fn notes(case: &Case) -> Vec<Item> {
     let mut notes = Vec::new();
     let errors = case.error_count();
@@ -335,7 +335,7 @@ fn plots(group: &Group<'_>, title: &str) -> Vec<Plot> {
     plots
 }
 
-/// How the response times of the cases are spread, on one axis. `None` where no case has kept its
+/// Distributions of the response times of the cases on one axis. `None` where no case has kept its
 /// histogram; one that cannot be read counts as not kept.
 fn spread(group: &Group<'_>, title: &str) -> Option<Spread> {
     let rows: Vec<Distribution> = group
@@ -370,7 +370,7 @@ fn percentiles(group: &Group<'_>) -> Vec<Series> {
     for (colour, (_, case)) in group.cases.iter().enumerate() {
         let kept = &case.histograms;
         let mut line = |text: &str, what: &str, dashed| {
-            // What cannot be read is not drawn; the table has the percentiles in any case.
+            // Unreadable histograms are not drawn; the table has the percentiles in any case.
             let Ok(histogram) = Histogram::decode(text) else {
                 return;
             };
@@ -472,7 +472,7 @@ fn rounds(group: &Group<'_>) -> Vec<Series> {
         .collect()
 }
 
-/// What sets one scenario apart from another, in parts.
+/// Conditions that distinguish one scenario from another, in parts.
 fn conditions(scenario: &Scenario) -> Vec<String> {
     let mut parts = vec![
         words::pacing(scenario.pacing, scenario.arrivals.as_ref()),

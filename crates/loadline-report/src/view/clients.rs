@@ -7,7 +7,7 @@ use loadline_measure::{Metric, words};
 use super::cases::{self, ratio_cell, shown};
 use crate::document::{Block, Cell, Column, Item, Row, RowGroup, Section, Table, Tone};
 
-/// How the tables are read.
+/// Legend of the tables.
 pub(super) const LEGEND: [&str; 6] = [
     "The ratio is throughput over that of the reference in the same round: the median over rounds, with its interval. More is faster.",
     "CPU us/op: of the driver's process + of the server. The loop of the driver is part of it, and it is the same for all clients of a language.",
@@ -17,7 +17,7 @@ pub(super) const LEGEND: [&str; 6] = [
     PACING,
 ];
 const PACING: &str = "A closed loop waits for replies before it sends more: it shows capacity. In an open loop operations are due at a rate, and p50 and p99 count from then; service p99 counts from the call, and lag p99 is how late the driver called.";
-/// How the runs with faults are read.
+/// Legend of the runs with faults.
 pub(super) const FAULTS: &str = "With faults, clients have their default settings, and each operation is an INCR of a key of its own: a value above 1 is a write that was executed more than once.";
 
 /// The answers, the table and the behaviour.

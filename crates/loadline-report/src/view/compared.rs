@@ -1,4 +1,4 @@
-//! What was compared, then and now side by side, and limits: of a judgement or of pairs in one record.
+//! Comparisons with both figures side by side, and limits: of a judgement or of pairs in one record.
 
 use std::collections::BTreeSet;
 
@@ -19,9 +19,9 @@ use crate::document::{
     RowGroup, Section, Table, Tone,
 };
 
-/// How a ratio is read.
+/// Legend of a ratio.
 pub(super) const LEGEND: &str = "ratio: the median over rounds of the second figure over the first in the same round, with its interval. \"detects\": the smallest change that these rounds can detect.";
-/// Why a ratio and the two figures next to it may differ.
+/// Note for a ratio that differs from that of the two figures next to it.
 const MAY_DIFFER: &str = "The two figures are over the whole run, and the ratio is the median of the ratios of single rounds: the speed of the machine changed between rounds.";
 /// The same where figures are normalised.
 const NORMALISED: &str = "The two figures are as measured, and the ratio is without the part that the echo reference explains: the machine was not as fast as before.";
@@ -192,7 +192,7 @@ fn ratio(ratio: Option<f64>, bounds: Option<(f64, f64)>, is_open: bool) -> Strin
     }
 }
 
-/// What a row is of: `get, p50`, or a limit.
+/// Subject of a row: `get, p50`, or a limit.
 pub(super) fn subject(row: &Judged) -> String {
     match &row.limit {
         Some(limit) if row.case.is_empty() => limit.clone(),
@@ -335,7 +335,7 @@ fn functions(row: &Judged) -> Vec<Item> {
     vec![Item::new(Tone::Faint, text)]
 }
 
-/// Why the two figures of a row do not have its ratio, where they do not by more than rounding.
+/// Note for a row whose figures differ from its ratio by more than rounding.
 fn differs(
     figures: [Option<f64>; 2],
     ratio: Option<f64>,
@@ -359,7 +359,7 @@ fn metric_of(comparison: &Comparison) -> Option<Metric> {
     Metric::from_key(&comparison.metric)
 }
 
-/// What the cases of a record say about each other, round by round.
+/// Comparisons between the cases of a record, round by round.
 pub(super) fn of_pairs(record: &Record, title: impl Fn(&Group<'_>) -> String) -> Option<Section> {
     let groups = cases::groups(record);
     let mut shown: Vec<RowGroup> = Vec::new();

@@ -9,7 +9,7 @@ use crate::document::{
     Block, Cell, Column, Item, Plot, Row, RowGroup, Section, Table, Time, Times, Tone,
 };
 
-/// How the tables are read.
+/// Legend of the tables.
 pub(super) const LEGEND: [&str; 7] = [
     "memory: nothing survives the process. process: acknowledged writes survive kill -9. interval:T: synced every T. always: synced before a call returns.",
     "time/op is the time in calls over the operations; in a batch each operation takes as long as the call, and percentiles show that. CPU us/op: of the caller + of the engine's own threads or server.",
@@ -236,7 +236,7 @@ fn is_sustained(case: &Case) -> bool {
     case.scenario.workload == SUSTAINED_PUT
 }
 
-/// How many times as long as the median the 99th percentile is, of sustained writes.
+/// Ratio of the 99th percentile to the median, of sustained writes.
 fn tail(case: &Case) -> Option<String> {
     if !is_sustained(case) {
         return None;
@@ -246,7 +246,7 @@ fn tail(case: &Case) -> Option<String> {
     Some(words::ratio(p99 as f64 / (median as f64).max(1.0)))
 }
 
-/// What each engine takes besides time.
+/// Disk and memory of each engine.
 fn footprints(footprints: &[Footprint]) -> Option<Section> {
     let columns = vec![
         Column::text("engine", 0),

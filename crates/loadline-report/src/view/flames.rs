@@ -1,4 +1,4 @@
-//! Where the instructions of an operation go, on two sides.
+//! The instructions of an operation by function, on two sides.
 
 use loadline_measure::metric::Metric;
 use loadline_measure::record::{Case, Record};

@@ -1,4 +1,4 @@
-//! What machines read: a check per case for JUnit, and every figure of every case for CSV.
+//! Output for machines: a check per case for JUnit, and every figure of every case for CSV.
 
 use loadline_measure::LatencySummary;
 use loadline_measure::doctor;
@@ -192,7 +192,7 @@ fn check(record: &Record, case: &Case) -> Check {
     }
 }
 
-/// Why a case fails; empty where it does not.
+/// Reasons for the failure of a case; empty if it passes.
 fn reasons(record: &Record, case: &Case) -> Vec<String> {
     let scope = doctor::scope(case);
     let critical = record

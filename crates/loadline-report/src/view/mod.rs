@@ -169,7 +169,7 @@ fn doctor(found: &[Finding]) -> Option<Section> {
     })
 }
 
-/// What the columns mean, as far as their names do not say it.
+/// Legends of the columns whose names are not enough.
 fn how_to_read(record: &Record) -> Option<Section> {
     let mut lines: Vec<&str> = Vec::new();
     let is_sweep = sweep::is_sweep(record);
@@ -279,7 +279,7 @@ fn facts(record: &Record) -> Option<Section> {
     Section::new("Where and how it was measured", vec![Block::Facts(facts)])
 }
 
-/// What a link does, as it measured itself, and the properties it was given.
+/// Latency of a link by its own measurement, and its configured properties.
 fn path(link: &Link) -> String {
     let mut text = String::new();
     if let Some(jitter) = &link.jitter {
@@ -311,7 +311,7 @@ fn path(link: &Link) -> String {
     text
 }
 
-/// How the figures were made, in one sentence.
+/// The method of the measurement, in one sentence.
 fn how_measured(record: &Record) -> String {
     let seed = record.run.seed;
     if record.cases.is_empty() {
@@ -349,7 +349,7 @@ fn how_measured(record: &Record) -> String {
     format!("Measured in {rounds} per case{precise}{interleaved}; {pacing}; seed {seed}{took}.")
 }
 
-/// Why cases have fewer rounds than were planned, where they may end once ratios are precise.
+/// Reason for fewer rounds than planned, in plans that end once ratios are precise.
 fn ended_by_precision(record: &Record, fewest: usize) -> String {
     let plan = &record.run.plan;
     let is_asked = plan["until_precise"].as_bool() == Some(true) && !record.run.cut_short;

@@ -1,4 +1,4 @@
-//! What a machine's verdicts are worth.
+//! The section about the reliability of a machine's verdicts.
 
 use loadline_measure::proof::{Kind, Proof, Share, WorkKind};
 use loadline_measure::{quantile, words};
@@ -203,7 +203,7 @@ fn work(proof: &Proof) -> Vec<Block> {
     blocks
 }
 
-/// How long a verdict takes; `None` without a comparison.
+/// Time of a verdict; `None` without a comparison.
 fn times(durations_ns: impl Iterator<Item = u64>) -> Option<String> {
     let times: Vec<f64> = durations_ns.map(|duration| duration as f64).collect();
     let longest = times.iter().copied().reduce(f64::max)?;

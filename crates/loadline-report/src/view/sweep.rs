@@ -10,10 +10,10 @@ use crate::document::{
     Table, Tone, Unit,
 };
 
-/// How the tables are read.
+/// Legend of the tables.
 pub(super) const LEGEND: &str = "Times are those of all operations of a column; ~ is extrapolated from as many as the budget of a cell allowed. Operations per second, quantiles and CPU (microseconds of the client) are those of the highest count that was measured, per operation: in a call of many, each takes as long as the call.";
 
-/// What the last column of a table counts.
+/// Legend of the last column of a table.
 pub(super) const INSTRUCTIONS: &str = "instr.: instructions in user space that the client executes per operation, with the choice of keys and the check of replies; counted once for each mode, with no added latency. They are not time: caches, the kernel and waiting are not in them.";
 
 /// Whether the record holds a sweep.
@@ -162,7 +162,7 @@ pub(super) struct Setting<'r> {
     pub(super) workload: &'r str,
     pub(super) codec: Option<&'r str>,
     pub(super) latency_ns: u64,
-    /// What added the latency.
+    /// The link that added the latency.
     pub(super) link: Option<&'r Link>,
     pub(super) modes: Vec<Mode<'r>>,
     pub(super) left_out: Vec<&'r LeftOut>,
@@ -195,7 +195,7 @@ pub(super) struct Curve<'r> {
     answer: Option<Answer>,
 }
 
-/// How long all operations of a cell take.
+/// Time of all operations of a cell.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Total {
     pub(super) seconds: f64,
@@ -310,7 +310,7 @@ fn of_mode<'r>(here: &[&'r Case], mode: &str) -> impl Iterator<Item = &'r Case> 
 }
 
 impl<'r> Setting<'r> {
-    /// What was called, and under what.
+    /// Name of the operation, with the conditions of the sweep.
     pub(super) fn title(&self) -> String {
         let mut title = self.workload.to_owned();
         if let Some(codec) = self.codec {
@@ -327,12 +327,12 @@ impl<'r> Setting<'r> {
         }
     }
 
-    /// What the link really does, as it measured itself.
+    /// Latency that the link has by its own measurement.
     pub(super) fn accuracy(&self) -> Option<String> {
         self.link.map(super::path)
     }
 
-    /// What the codec of the values costs, over all modes.
+    /// Cost of the codec of the values, over all modes.
     pub(super) fn codec_cost(&self) -> Option<String> {
         let codec = self.codec?;
         let cells = || self.modes.iter().map(|mode| mode.largest);
@@ -389,7 +389,7 @@ impl<'r> Curve<'r> {
         self.cells.iter().find(is_recommended).copied()
     }
 
-    /// What the curve shows.
+    /// Conclusion from the curve.
     pub(super) fn sentence(&self) -> String {
         let rates = self.cells.iter().map(|case| case.throughput_ops_per_s);
         let least = rates.clone().fold(f64::INFINITY, f64::min);
@@ -416,7 +416,7 @@ impl<'r> Curve<'r> {
         text
     }
 
-    /// Whose curve it is, and over which sizes.
+    /// Mode and sizes of the curve.
     pub(super) fn title(&self) -> String {
         let mode = self.mode;
         let size = |case: &Case| words::amount(sizes::of_case(case));

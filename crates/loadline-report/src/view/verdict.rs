@@ -80,7 +80,7 @@ fn of_search(record: &Record, found: &str) -> Verdict {
     Verdict::new(result, format!("{found}."))
 }
 
-/// What was measured, without a full stop.
+/// The result, without a full stop.
 fn found(record: &Record) -> String {
     if let Some(clients) = &record.clients {
         let first = clients.best.first().filter(|_| clients.advice.is_empty());
@@ -288,7 +288,7 @@ fn case_phrase(pair: &Comparison, case: &Case) -> String {
     format!("{name}: {amount} per second{interval}")
 }
 
-/// How often which verdict, where there are too many comparisons to name.
+/// Number of comparisons by verdict, for too many comparisons to name.
 fn counted(pairs: &[&Comparison]) -> String {
     let of = |verdict| pairs.iter().filter(|pair| pair.verdict == verdict).count();
     format!(

@@ -126,9 +126,9 @@ struct Running<'r, F, S> {
     watch: Option<Watch>,
     /// Whether to wait for a single connection in its reads, which saves a system call per turn.
     waits_in_read: bool,
-    /// Where the search for a free connection continues (open loop).
+    /// Connection at which the search for a free one continues (open loop).
     turn: usize,
-    /// Since when a place has been free, after all were taken (open loop).
+    /// Time at which a place became free after all were taken (open loop).
     place_since_ns: u64,
     saturated: bool,
     /// The longest delay of an operation by this thread itself (open loop).

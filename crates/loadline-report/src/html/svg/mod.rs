@@ -100,7 +100,7 @@ impl Labels {
     }
 }
 
-/// Where values are in the picture: the ends of both axes, on their scales.
+/// Mapping of values to the picture: the ends of both axes, on their scales.
 struct Frame {
     x: (f64, f64),
     y: (f64, f64),
@@ -179,7 +179,7 @@ fn scaled(axis: Axis, value: f64) -> Option<f64> {
     on_scale.filter(|value| value.is_finite())
 }
 
-/// How many nines a quantile has: 0.9 has one, 0.99 two.
+/// Number of nines of a quantile: 0.9 has one, 0.99 two.
 fn nines(q: f64) -> f64 {
     -(1.0 - q).log10()
 }

@@ -9,7 +9,7 @@ use crate::document::{
     Tone, Unit,
 };
 
-/// How the tables are read.
+/// Legend of the tables.
 pub(in crate::view) fn legend(load: &TierLoad) -> Vec<&'static str> {
     let pacing = match load.rate_ops_per_s {
         None => CLOSED,
@@ -225,7 +225,7 @@ fn line(label: String, colour: usize, points: Vec<(f64, f64)>) -> Series {
     }
 }
 
-/// How the load went, in plots.
+/// Plots of the load over time.
 fn course(load: &TierLoad) -> Vec<Block> {
     let means = series(load, |window| Some(window.get_ns).filter(|ns| *ns > 0.0));
     let mut blocks = vec![plot("Mean time of a get", TIME, means, load)];

@@ -16,7 +16,7 @@ use crate::document::{
 };
 pub(super) use load::legend as load_legend;
 
-/// How the tables are read.
+/// Legend of the tables.
 pub(super) const LEGEND: [&str; 8] = [
     "A time is the mean of an operation: the median over the rounds. hit: read and decode; miss: read what is not there; set: encode and write.",
     "a read: the mean time of a read through the tier at the expected hit ratio; a miss includes recomputing the object and the set.",
@@ -128,7 +128,7 @@ fn options(tiers: &Tiers) -> Option<Section> {
     Section::new("The options", blocks)
 }
 
-/// What an option means.
+/// Description of an option.
 fn in_words(option: &str) -> &str {
     match option {
         "drop" => "drop the server",
@@ -397,7 +397,7 @@ fn batches(tiers: &Tiers) -> Option<Section> {
     table("Batches: time per object", columns, rows)
 }
 
-/// How much memory gives which hit ratio.
+/// Hit ratios by memory.
 fn memory(tiers: &Tiers) -> Option<Section> {
     let curve = tiers.curve.as_ref()?;
     let how = if curve.sampled < 1.0 {
