@@ -9,6 +9,8 @@ use crate::metadata;
 
 /// The feature that is left out, in every crate.
 const HEAVY: &str = "rocksdb";
+/// The set of features of those who name none.
+const DEFAULT: &str = "default";
 
 #[derive(Deserialize)]
 struct Metadata {
@@ -20,6 +22,19 @@ struct Package {
     name: String,
     /// What each feature enables.
     features: BTreeMap<String, Vec<String>>,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    kind: Vec<String>,
+}
+
+impl Package {
+    fn is_library(&self) -> bool {
+        let mut kinds = self.targets.iter().flat_map(|target| &target.kind);
+        kinds.any(|kind| kind == "lib")
+    }
 }
 
 /// The argument of cargo that enables the features of the workspace; with `heavy` all of them.
@@ -32,6 +47,45 @@ pub(crate) fn flag(heavy: bool) -> anyhow::Result<String> {
     }
     let metadata: Metadata = metadata()?;
     Ok(format!("--features={}", light(&metadata).join(",")))
+}
+
+/// A package with one of its features, or with none.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Alone {
+    pub(crate) package: String,
+    /// Empty for none.
+    pub(crate) feature: String,
+}
+
+/// Each package that has features without any of them, and each library with each of them alone: an application chooses
+/// the features of a library, and a program's are hardly ever chosen.
+///
+/// # Errors
+/// If cargo does not list them.
+pub(crate) fn alone() -> anyhow::Result<Vec<Alone>> {
+    let metadata: Metadata = metadata()?;
+    Ok(alone_of(&metadata))
+}
+
+fn alone_of(metadata: &Metadata) -> Vec<Alone> {
+    let mut sets = Vec::new();
+    for package in &metadata.packages {
+        let mut features: Vec<&str> = (package.features.keys().map(String::as_str))
+            .filter(|feature| *feature != DEFAULT && package.is_library())
+            .filter(|feature| {
+                let full = format!("{}/{feature}", package.name);
+                !is_heavy(metadata, &full, &mut Vec::new())
+            })
+            .collect();
+        if !package.features.is_empty() {
+            features.insert(0, "");
+        }
+        sets.extend(features.into_iter().map(|feature| Alone {
+            package: package.name.clone(),
+            feature: feature.to_owned(),
+        }));
+    }
+    sets
 }
 
 /// The features that do not enable the one that is left out.
@@ -77,8 +131,11 @@ mod tests {
 
     #[test]
     fn what_enables_the_heavy_feature_is_left_out() {
-        let package = |name: &str, features: &[(&str, &[&str])]| Package {
+        let package = |name: &str, kind: &str, features: &[(&str, &[&str])]| Package {
             name: name.to_owned(),
+            targets: vec![Target {
+                kind: vec![kind.to_owned()],
+            }],
             features: (features.iter())
                 .map(|(name, enables)| {
                     let enables = enables.iter().map(|other| (*other).to_owned());
@@ -90,6 +147,7 @@ mod tests {
             packages: vec![
                 package(
                     "lab",
+                    "bin",
                     &[
                         ("all", &["light", "engines"]),
                         ("engines", &["cache?/more"]),
@@ -100,6 +158,7 @@ mod tests {
                 ),
                 package(
                     "cache",
+                    "lib",
                     &[
                         ("light", &["dep:rocksdb-free"]),
                         ("more", &["light", "rocksdb"]),
@@ -109,6 +168,12 @@ mod tests {
             ],
         };
         assert_eq!(light(&metadata), ["lab/light", "lab/loop", "cache/light"]);
+        let alone = alone_of(&metadata);
+        let alone: Vec<(&str, &str)> = (alone.iter())
+            .map(|set| (set.package.as_str(), set.feature.as_str()))
+            .collect();
+        let expected = [("lab", ""), ("cache", ""), ("cache", "light")];
+        assert_eq!(alone, expected);
     }
 
     /// The checks leave out nothing else of the workspace.

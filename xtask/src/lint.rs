@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 use crate::{cargo, features, medians, peers, run, say, settings, storeys};
 
@@ -30,10 +30,15 @@ const CHECKS: [Check; 11] = [
         ];
         run_cargo(&arguments, &[])
     }),
-    // Applications without features get this configuration; the workspace is only checked with its features.
-    ("clippy of the client alone", || {
-        let arguments = ["clippy", "-p", "loadline-client", "--all-targets"];
-        run_cargo(&[&arguments[..], &["--", "-D", "warnings"]].concat(), &[])
+    // What applications get; the workspace is only checked with all features at once.
+    ("each feature alone", || {
+        for set in features::alone()? {
+            let arguments = ["clippy", "--quiet", "--package", &set.package];
+            let features = ["--no-default-features", "--features", &set.feature];
+            let all = [&arguments[..], &features, &["--", "-D", "warnings"]].concat();
+            run_cargo(&all, &[]).with_context(|| format!("{}, {:?}", set.package, set.feature))?;
+        }
+        Ok(())
     }),
     ("storeys", storeys::check),
     ("medians", medians::check),
