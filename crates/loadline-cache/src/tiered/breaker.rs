@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::lower::Written;
+use super::lower::Failure;
 
 /// The settings of a breaker.
 #[derive(Debug, Clone, Copy)]
@@ -32,19 +32,22 @@ enum State {
     Probing { since: Duration, pause: Duration },
 }
 
-/// Writes that a tier can refuse while it answers other requests: a full Redis server takes no values, but removes them.
+/// Requests that a tier can refuse while it answers others: a full Redis server takes no values, but is read, and removes
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WriteKind {
+pub(crate) enum RequestKind {
+    Reads,
     /// Values, and perhaps invalidations.
     Puts,
     /// Only invalidations.
     Deletes,
 }
 
-/// The breakers of a tier: one for the tier as a whole, which reads depend on alone, and one for each kind of write.
+/// The breakers of a tier: one for the tier as a whole, and one for each kind of request.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     tier: Circuit,
+    reads: Circuit,
     puts: Circuit,
     deletes: Circuit,
 }
@@ -53,80 +56,83 @@ impl Breaker {
     pub(crate) fn new(policy: BreakerPolicy) -> Self {
         Self {
             tier: Circuit::new(policy),
+            reads: Circuit::new(policy),
             puts: Circuit::new(policy),
             deletes: Circuit::new(policy),
         }
     }
 
-    /// Whether a read may be sent now. Its result is to be reported.
-    pub(crate) fn permits(&mut self, now: Duration) -> bool {
-        self.tier.permits(now)
+    /// Whether a request would be permitted now.
+    pub(crate) fn would_permit(&self, kind: RequestKind, now: Duration) -> bool {
+        let own = match kind {
+            RequestKind::Reads => &self.reads,
+            RequestKind::Puts => &self.puts,
+            RequestKind::Deletes => &self.deletes,
+        };
+        self.tier.would_permit(now) && own.would_permit(now)
     }
 
-    /// Whether a write would be permitted now.
-    pub(crate) fn would_permit(&self, kind: WriteKind, now: Duration) -> bool {
-        self.tier.would_permit(now) && self.of(kind).would_permit(now)
+    /// Whether a request may be sent now. Its result is to be reported.
+    pub(crate) fn permits(&mut self, kind: RequestKind, now: Duration) -> bool {
+        self.would_permit(kind, now) && self.tier.permits(now) && self.of(kind).permits(now)
     }
 
-    /// Whether a write may be sent now. Its result is to be reported.
-    pub(crate) fn permits_write(&mut self, kind: WriteKind, now: Duration) -> bool {
-        self.would_permit(kind, now) && self.tier.permits(now) && self.of_mut(kind).permits(now)
-    }
-
-    /// Takes the success of a read.
-    pub(crate) fn succeeded(&mut self) {
-        self.tier.succeeded();
-    }
-
-    /// Takes the failure of a read.
-    pub(crate) fn failed(&mut self, now: Duration) {
-        self.tier.failed(now);
-    }
-
-    /// Takes the result of a write.
-    pub(crate) fn wrote(&mut self, kind: WriteKind, result: &Written, now: Duration) {
+    /// Takes the result of a request.
+    pub(crate) fn report(&mut self, kind: RequestKind, result: Result<(), Failure>, now: Duration) {
         match result {
-            Written::Done(_) => {
+            Ok(()) => {
                 self.tier.succeeded();
-                self.of_mut(kind).succeeded();
+                self.of(kind).succeeded();
             }
-            Written::Refused => {
+            Err(Failure::Refused) => {
                 self.tier.answered();
-                self.of_mut(kind).failed(now);
+                self.of(kind).failed(now);
             }
-            Written::NotDone | Written::Unknown => {
+            Err(Failure::Opaque) => {
+                self.tier.learned_nothing(now);
+                self.of(kind).failed(now);
+            }
+            Err(Failure::NotDone | Failure::Unknown) => {
                 self.tier.failed(now);
-                self.of_mut(kind).learned_nothing(now);
+                self.of(kind).learned_nothing(now);
             }
         }
     }
 
     /// Whether the tier as a whole is not asked.
-    pub(crate) fn is_open(&self) -> bool {
+    pub(crate) fn is_down(&self) -> bool {
         self.tier.is_open()
     }
 
-    /// Whether a kind of write is not sent.
+    /// Whether the tier is not read.
+    pub(crate) fn is_open(&self) -> bool {
+        self.tier.is_open() || self.reads.is_open()
+    }
+
+    /// Whether a kind of write is not sent, of a tier that is asked otherwise.
     pub(crate) fn refuses_writes(&self) -> bool {
         self.puts.is_open() || self.deletes.is_open()
     }
 
-    /// How often the breaker of the tier as a whole has opened.
+    /// The breakers that are open, by the requests that they concern.
+    pub(crate) fn open(&self) -> [(&'static str, bool); 3] {
+        [
+            ("all", self.is_down()),
+            ("reads", self.reads.is_open()),
+            ("writes", self.refuses_writes()),
+        ]
+    }
+
+    /// How often the tier was not read any more.
     pub(crate) fn opened(&self) -> u64 {
-        self.tier.opened
+        self.tier.opened + self.reads.opened
     }
 
-    fn of(&self, kind: WriteKind) -> &Circuit {
+    fn of(&mut self, kind: RequestKind) -> &mut Circuit {
         match kind {
-            WriteKind::Puts => &self.puts,
-            WriteKind::Deletes => &self.deletes,
-        }
-    }
-
-    fn of_mut(&mut self, kind: WriteKind) -> &mut Circuit {
-        match kind {
-            WriteKind::Puts => &mut self.puts,
-            WriteKind::Deletes => &mut self.deletes,
+            RequestKind::Reads => &mut self.reads,
+            RequestKind::Puts => &mut self.puts,
+            RequestKind::Deletes => &mut self.deletes,
         }
     }
 }
@@ -229,8 +235,8 @@ mod tests {
 
     fn open(breaker: &mut Breaker, now: Duration) {
         for _ in 0..3 {
-            assert!(breaker.permits(now));
-            breaker.failed(now);
+            assert!(breaker.permits(RequestKind::Reads, now));
+            breaker.report(RequestKind::Reads, Err(Failure::Unknown), now);
         }
         assert!(breaker.is_open());
     }
@@ -239,13 +245,13 @@ mod tests {
     fn failures_in_a_row_open_it() {
         let mut breaker = breaker();
         for _ in 0..10 {
-            breaker.failed(MS);
-            breaker.failed(MS);
-            breaker.succeeded();
+            breaker.report(RequestKind::Reads, Err(Failure::Unknown), MS);
+            breaker.report(RequestKind::Reads, Err(Failure::Unknown), MS);
+            breaker.report(RequestKind::Reads, Ok(()), MS);
         }
         assert!(!breaker.is_open());
         open(&mut breaker, MS);
-        assert!(!breaker.permits(100 * MS));
+        assert!(!breaker.permits(RequestKind::Reads, 100 * MS));
     }
 
     #[test]
@@ -254,16 +260,18 @@ mod tests {
         let mut now = MS;
         open(&mut breaker, now);
         for pause in [100, 200, 300, 300] {
-            assert!(!breaker.permits(now + (pause - 1) * MS));
+            assert!(!breaker.permits(RequestKind::Reads, now + (pause - 1) * MS));
             now += pause * MS;
-            assert!(breaker.permits(now));
-            assert!(!breaker.permits(now));
-            breaker.failed(now);
+            assert!(breaker.permits(RequestKind::Reads, now));
+            assert!(!breaker.permits(RequestKind::Reads, now));
+            breaker.report(RequestKind::Reads, Err(Failure::Unknown), now);
         }
         now += 300 * MS;
-        assert!(breaker.permits(now));
-        breaker.succeeded();
-        assert!(breaker.permits(now) && breaker.permits(now));
+        assert!(breaker.permits(RequestKind::Reads, now));
+        breaker.report(RequestKind::Reads, Ok(()), MS);
+        assert!(
+            breaker.permits(RequestKind::Reads, now) && breaker.permits(RequestKind::Reads, now)
+        );
         assert_eq!(breaker.opened(), 5);
     }
 
@@ -271,58 +279,89 @@ mod tests {
     fn a_probe_that_is_never_reported_does_not_block_it_for_ever() {
         let mut breaker = breaker();
         open(&mut breaker, MS);
-        assert!(breaker.permits(101 * MS));
-        assert!(!breaker.permits(400 * MS));
-        assert!(breaker.permits(401 * MS));
+        assert!(breaker.permits(RequestKind::Reads, 101 * MS));
+        assert!(!breaker.permits(RequestKind::Reads, 400 * MS));
+        assert!(breaker.permits(RequestKind::Reads, 401 * MS));
     }
 
     /// Opens the breaker of a kind of write.
-    fn refuse(breaker: &mut Breaker, kind: WriteKind, now: Duration) {
+    fn refuse(breaker: &mut Breaker, kind: RequestKind, now: Duration) {
         for _ in 0..3 {
-            assert!(breaker.permits_write(kind, now));
-            breaker.wrote(kind, &Written::Refused, now);
+            assert!(breaker.permits(kind, now));
+            breaker.report(kind, Err(Failure::Refused), now);
         }
     }
 
     #[test]
     fn refused_writes_say_nothing_about_other_requests() {
         let mut breaker = breaker();
-        refuse(&mut breaker, WriteKind::Puts, MS);
+        refuse(&mut breaker, RequestKind::Puts, MS);
         assert!(breaker.refuses_writes() && !breaker.is_open());
-        assert!(breaker.permits(MS) && breaker.permits_write(WriteKind::Deletes, MS));
-        assert!(!breaker.permits_write(WriteKind::Puts, 100 * MS));
+        assert!(
+            breaker.permits(RequestKind::Reads, MS) && breaker.permits(RequestKind::Deletes, MS)
+        );
+        assert!(!breaker.permits(RequestKind::Puts, 100 * MS));
         // Neither reads nor other writes that succeed let it close.
-        breaker.succeeded();
-        breaker.wrote(WriteKind::Deletes, &Written::Done(Vec::new()), MS);
-        assert!(!breaker.permits_write(WriteKind::Puts, 100 * MS));
-        assert!(breaker.permits_write(WriteKind::Puts, 101 * MS));
-        breaker.wrote(WriteKind::Puts, &Written::Done(Vec::new()), 101 * MS);
+        breaker.report(RequestKind::Reads, Ok(()), MS);
+        breaker.report(RequestKind::Deletes, Ok(()), MS);
+        assert!(!breaker.permits(RequestKind::Puts, 100 * MS));
+        assert!(breaker.permits(RequestKind::Puts, 101 * MS));
+        breaker.report(RequestKind::Puts, Ok(()), 101 * MS);
         assert!(!breaker.refuses_writes());
+    }
+
+    #[test]
+    fn opaque_failures_say_nothing_about_other_requests() {
+        let kinds = [RequestKind::Reads, RequestKind::Puts, RequestKind::Deletes];
+        for failing in kinds {
+            let mut breaker = breaker();
+            for _ in 0..3 {
+                assert!(breaker.permits(failing, MS));
+                breaker.report(failing, Err(Failure::Opaque), MS);
+            }
+            for kind in kinds {
+                assert_eq!(breaker.permits(kind, MS), kind != failing, "{failing:?}");
+            }
+            assert!(!breaker.is_down());
+            assert_eq!(breaker.is_open(), failing == RequestKind::Reads);
+            assert_eq!(breaker.refuses_writes(), failing != RequestKind::Reads);
+            // The probe of a kind that has failed.
+            assert!(breaker.permits(failing, 101 * MS));
+            breaker.report(failing, Ok(()), 101 * MS);
+            assert!(breaker.permits(failing, 101 * MS));
+        }
     }
 
     #[test]
     fn tier_that_is_down_takes_no_writes_and_one_probe() {
         let mut breaker = breaker();
-        refuse(&mut breaker, WriteKind::Puts, MS);
+        refuse(&mut breaker, RequestKind::Puts, MS);
         open(&mut breaker, MS);
-        assert!(!breaker.permits_write(WriteKind::Deletes, 100 * MS));
-        assert!(breaker.permits_write(WriteKind::Puts, 101 * MS));
-        assert!(!breaker.permits(101 * MS) && !breaker.permits_write(WriteKind::Deletes, 101 * MS));
-        breaker.wrote(WriteKind::Puts, &Written::Unknown, 101 * MS);
-        assert!(!breaker.permits_write(WriteKind::Puts, 300 * MS));
+        assert!(!breaker.permits(RequestKind::Deletes, 100 * MS));
+        assert!(breaker.permits(RequestKind::Puts, 101 * MS));
+        assert!(
+            !breaker.permits(RequestKind::Reads, 101 * MS)
+                && !breaker.permits(RequestKind::Deletes, 101 * MS)
+        );
+        breaker.report(RequestKind::Puts, Err(Failure::Unknown), 101 * MS);
+        assert!(!breaker.permits(RequestKind::Puts, 300 * MS));
         // The next probe is answered: by a refusal.
-        assert!(breaker.permits_write(WriteKind::Puts, 301 * MS));
-        breaker.wrote(WriteKind::Puts, &Written::Refused, 301 * MS);
-        assert!(!breaker.is_open() && breaker.refuses_writes() && breaker.permits(301 * MS));
+        assert!(breaker.permits(RequestKind::Puts, 301 * MS));
+        breaker.report(RequestKind::Puts, Err(Failure::Refused), 301 * MS);
+        assert!(
+            !breaker.is_open()
+                && breaker.refuses_writes()
+                && breaker.permits(RequestKind::Reads, 301 * MS)
+        );
     }
 
     #[test]
     fn results_from_before_it_opened_change_nothing() {
         let mut breaker = breaker();
         open(&mut breaker, MS);
-        breaker.succeeded();
-        breaker.failed(50 * MS);
-        assert!(!breaker.permits(100 * MS));
-        assert!(breaker.permits(101 * MS));
+        breaker.report(RequestKind::Reads, Ok(()), MS);
+        breaker.report(RequestKind::Reads, Err(Failure::Unknown), 50 * MS);
+        assert!(!breaker.permits(RequestKind::Reads, 100 * MS));
+        assert!(breaker.permits(RequestKind::Reads, 101 * MS));
     }
 }

@@ -8,7 +8,7 @@ use loadline_client::Error as ClientError;
 use loadline_store::Error as StoreError;
 
 use super::backlog::{Backlog, Write};
-use super::breaker::{Breaker, WriteKind};
+use super::breaker::{Breaker, RequestKind};
 use super::clock::to_ns;
 use super::codec::Codec;
 use super::flights::Flight;
@@ -79,58 +79,57 @@ pub(crate) struct Lower<K, V> {
     pub(crate) mean_bytes: AtomicU64,
 }
 
-/// What became of a write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Written {
-    /// All but those at these places, since their keys have changed in the tier while they were loaded.
-    Done(Vec<usize>),
+/// The result of writes: the places of those that have not happened, since their keys have changed in the tier while they
+/// were loaded.
+pub(crate) type Written = Result<Vec<usize>, Failure>;
+
+/// The reason why a request has no result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
     /// Refused by a tier that answers. It has not happened.
     Refused,
+    /// An error that says nothing about other kinds of request. A write can have happened.
+    Opaque,
     /// Never sent, or refused by a tier that answers nothing at the moment.
     NotDone,
-    /// It can have happened, and can still happen.
+    /// No answer. A write can have happened, and can still happen.
     Unknown,
 }
 
-impl From<Result<(), Error>> for Written {
-    fn from(result: Result<(), Error>) -> Self {
-        result.map(|()| Vec::new()).into()
-    }
-}
-
-impl From<Result<Vec<bool>, Error>> for Written {
-    /// Takes which of the writes have happened.
-    fn from(result: Result<Vec<bool>, Error>) -> Self {
-        match result {
-            Ok(happened) => {
-                let places = happened.into_iter().enumerate();
-                let overtaken = places.filter(|(_, happened)| !happened);
-                Self::Done(overtaken.map(|(place, _)| place).collect())
-            }
-            Err(error) => Self::failed(&error),
-        }
-    }
-}
-
-impl Written {
-    /// The codes of a server that does not answer reads either.
+impl Failure {
+    /// The codes of a server that answers no request.
     const DOWN: [&str; 5] = ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "NOAUTH"];
+}
 
-    pub(crate) fn failed(error: &Error) -> Self {
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
         match error {
             Error::Client(ClientError::Server(reply)) if !Self::DOWN.contains(&reply.code()) => {
                 Self::Refused
             }
+            Error::Client(ClientError::Type { .. }) => Self::Opaque,
             Error::Client(error) if !error.maybe_executed() => Self::NotDone,
+            Error::Client(_) => Self::Unknown,
             Error::Store(
                 StoreError::Full { .. }
                 | StoreError::AtLimit
                 | StoreError::TooLarge { .. }
+                | StoreError::NotAString { .. }
+                | StoreError::ReadOnly
                 | StoreError::Failed { .. },
-            ) => Self::Refused,
-            _ => Self::Unknown,
+            )
+            | Error::Key { .. }
+            | Error::Slots => Self::Refused,
+            _ => Self::Opaque,
         }
     }
+}
+
+/// The result of writes by which of them have happened.
+pub(crate) fn written(happened: Vec<bool>) -> Vec<usize> {
+    let places = happened.into_iter().enumerate();
+    let overtaken = places.filter(|(_, happened)| !happened);
+    overtaken.map(|(place, _)| place).collect()
 }
 
 /// What a tier knows about a key.
@@ -316,39 +315,27 @@ impl<K, V> Lower<K, V> {
 
     /// Reports a request that ended after `elapsed`. One that took too long counts as failed: not every store can be
     /// interrupted.
-    pub(crate) fn report(&self, succeeded: bool, elapsed: Duration, now: Duration) {
-        self.tell_breaker(|breaker| match succeeded && elapsed <= self.timeout {
-            true => breaker.succeeded(),
-            false => breaker.failed(now),
-        });
-    }
-
-    /// Reports a write in the same way.
-    pub(crate) fn report_write(
+    pub(crate) fn report<T>(
         &self,
-        kind: WriteKind,
-        result: &Written,
+        kind: RequestKind,
+        result: &Result<T, Failure>,
         elapsed: Duration,
         now: Duration,
     ) {
-        let result = match elapsed <= self.timeout {
-            true => result,
-            false => &Written::Unknown,
+        let result = match result {
+            _ if elapsed > self.timeout => Err(Failure::Unknown),
+            Ok(_) => Ok(()),
+            Err(failure) => Err(*failure),
         };
-        self.tell_breaker(|breaker| breaker.wrote(kind, result, now));
-    }
-
-    fn tell_breaker(&self, tell: impl FnOnce(&mut Breaker)) {
         let mut breaker = self.breaker();
-        let before = (breaker.is_open(), breaker.refuses_writes());
-        tell(&mut breaker);
-        let after = (breaker.is_open(), breaker.refuses_writes());
+        let before = breaker.open();
+        breaker.report(kind, result, now);
+        let after = breaker.open();
         drop(breaker);
-        if before.0 != after.0 {
-            trace::breaker("all", after.0);
-        }
-        if before.1 != after.1 {
-            trace::breaker("writes", after.1);
+        for ((requests, before), (_, after)) in before.into_iter().zip(after) {
+            if before != after {
+                trace::breaker(requests, after);
+            }
         }
     }
 
@@ -363,8 +350,8 @@ impl<K, V> Lower<K, V> {
         }
         let breaker = self.breaker();
         let permits = |count, kind| count > 0 && breaker.would_permit(kind, now);
-        !breaker.is_open()
-            && (permits(puts, WriteKind::Puts) || permits(deletes, WriteKind::Deletes))
+        !breaker.is_down()
+            && (permits(puts, RequestKind::Puts) || permits(deletes, RequestKind::Deletes))
     }
 
     pub(crate) fn stats(&self) -> TierStats {
@@ -418,5 +405,33 @@ impl<K: Key, V> Lower<K, V> {
     pub(crate) fn key_of(&self, bytes: &[u8]) -> Option<K> {
         let own = bytes.strip_prefix(&self.prefix[..])?;
         K::from_bytes(own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_client::ServerError;
+
+    use super::*;
+
+    #[test]
+    fn errors_are_classed_by_what_they_say_about_other_requests() {
+        let reply =
+            |text: &str| Error::Client(ClientError::Server(ServerError::new(text.as_bytes())));
+        let closed = |maybe_executed| Error::Client(ClientError::Closed { maybe_executed });
+        for (error, failure) in [
+            (reply("READONLY You can't write"), Failure::Refused),
+            (reply("LOADING Redis is loading"), Failure::NotDone),
+            (closed(false), Failure::NotDone),
+            (closed(true), Failure::Unknown),
+            (StoreError::ReadOnly.into(), Failure::Refused),
+            (StoreError::AtLimit.into(), Failure::Refused),
+            (Error::Slots, Failure::Refused),
+            (Error::Engine("disk".into()), Failure::Opaque),
+            (Error::Settings("of a user's store"), Failure::Opaque),
+        ] {
+            let text = error.to_string();
+            assert_eq!(Failure::from(error), failure, "{text}");
+        }
     }
 }

@@ -310,12 +310,13 @@ pub struct TierStats {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Whether the breaker is open: the tier is not asked, except for a probe now and then.
+    /// Whether the breaker of the tier as a whole or that of reads is open: the tier is not read, except for a probe now and
+    /// then.
     pub is_open: bool,
     /// Whether the tier refuses values or invalidations while it is read: they are not sent, except for a probe now and
     /// then. So does a Redis server that is full, a replica, or without enough replicas.
     pub refuses_writes: bool,
-    /// How often the breaker has opened.
+    /// How often one of the breakers of `is_open` has opened.
     pub opened: u64,
     /// Writes that the tier does not have yet.
     pub backlog: u64,

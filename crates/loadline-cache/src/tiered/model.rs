@@ -26,7 +26,7 @@ use super::fetch::writes::{Drain, Writes};
 use super::fetch::{Fetch, Leasing, Loading, Question};
 use super::flights::{Flight, Joined};
 use super::frame::{Format, HEADER_BYTES, Times};
-use super::lower::{Found, Lower, WriteMode, Written};
+use super::lower::{Failure, Found, Lower, WriteMode, Written};
 use super::memory::Memory;
 use super::metrics::{Metrics, TierMetrics};
 use super::worth::Ledger;
@@ -151,11 +151,11 @@ impl World {
     }
 
     /// Takes leases. Some of them end by themselves, as where the tier evicts them.
-    fn lease(&mut self, keys: &[&[u8]], token: &[u8]) -> Result<Vec<Leased>, Written> {
+    fn lease(&mut self, keys: &[&[u8]], token: &[u8]) -> Result<Vec<Leased>, Failure> {
         if self.is_down {
             return Err(match self.random.one_in(2) {
-                true => Written::Refused,
-                false => Written::NotDone,
+                true => Failure::Refused,
+                false => Failure::NotDone,
             });
         }
         self.execute_late();
@@ -166,7 +166,7 @@ impl World {
             }
         }
         if self.random.one_in(10) {
-            return Err(Written::Unknown);
+            return Err(Failure::Unknown);
         }
         let leased = |key: &&[u8]| Leased {
             token: self.leases.get(*key).cloned(),
@@ -205,34 +205,34 @@ impl World {
         self.execute(&late);
     }
 
-    fn read(&mut self, keys: &[&[u8]]) -> Option<Vec<Option<Vec<u8>>>> {
+    fn read(&mut self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Failure> {
         if self.is_down {
-            return None;
+            return Err(Failure::NotDone);
         }
         self.execute_late();
         if self.random.one_in(10) {
-            return None;
+            return Err(Failure::Unknown);
         }
         let read = |key: &&[u8]| self.stored.get(*key).cloned();
-        Some(keys.iter().map(read).collect())
+        Ok(keys.iter().map(read).collect())
     }
 
     fn write(&mut self, writes: &[(Vec<u8>, Write)]) -> Written {
         self.has_executed = !self.is_down;
         if self.is_down {
             match self.random.below(4) {
-                0 => return Written::NotDone,
-                1 => return Written::Refused,
+                0 => return Err(Failure::NotDone),
+                1 => return Err(Failure::Refused),
                 _ => {}
             }
             self.late.extend_from_slice(writes);
-            return Written::Unknown;
+            return Err(Failure::Unknown);
         }
         self.execute_late();
         let refused = self.execute(writes);
         match self.random.one_in(10) {
-            true => Written::Unknown,
-            false => Written::Done(refused),
+            true => Err(Failure::Unknown),
+            false => Ok(refused),
         }
     }
 }
@@ -240,8 +240,8 @@ impl World {
 /// What a call waits for.
 enum Stage<'c> {
     Next,
-    Asked(Question<'c>, Option<Option<Vec<Option<Vec<u8>>>>>),
-    Leasing(Leasing<'c>, Option<Result<Vec<Leased>, Written>>),
+    Asked(Question<'c>, Option<Result<Vec<Option<Vec<u8>>>, Failure>>),
+    Leasing(Leasing<'c>, Option<Result<Vec<Leased>, Failure>>),
     Loading(Loading<'c>, Option<u64>),
     Writing(Writes<'c>, Option<Written>),
 }
@@ -669,7 +669,7 @@ fn only_one_drain_has_the_writes() {
     // One that is dropped gives them back.
     drop(first);
     let third = core.drain().unwrap();
-    assert!(third.writes.len() == 1 && third.written(Written::Done(Vec::new()), MS));
+    assert!(third.writes.len() == 1 && third.written(Ok(Vec::new()), MS));
     assert!(core.drain().is_none());
 }
 
@@ -699,7 +699,7 @@ fn a_value_that_changes_while_it_is_read_is_not_kept() {
                 fresh_until: u64::MAX,
             },
         );
-        let values = Some(vec![frame.map(|frame| frame.to_vec())]);
+        let values = Ok(vec![frame.map(|frame| frame.to_vec())]);
         core.answered(&mut call, question, values, MS);
         assert_eq!(
             **call.into_answers()[0].as_ref().unwrap().as_ref().unwrap(),

@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | span `lookup`: keys that were not all in memory | `DEBUG` | `keys`, and at its end `latency_us` |
 //! | event `step`: what a tier had for a key | `TRACE`, or `DEBUG` if it failed | `tier`, `outcome`, `latency_us` |
-//! | event `breaker`: it has opened or closed for `all` requests, or for `writes` | `WARN` or `INFO` | `requests`, `open` |
+//! | event `breaker`: it has opened or closed for `all` requests, for `reads`, or for `writes` | `WARN` or `INFO` | `requests`, `open` |
 
 #[cfg(feature = "tracing")]
 pub(crate) use self::on::{Lookup, breaker, hit, step};

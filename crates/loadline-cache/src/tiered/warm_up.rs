@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use super::breaker::RequestKind;
 use super::core::Core;
 use super::flights::{Joined, Lead, Outcome};
 use super::key::Key;
-use super::lower::{Found, Lower};
+use super::lower::{Failure, Found, Lower};
 use super::metrics::Held;
 use crate::Error;
 
@@ -155,7 +156,7 @@ impl<K: Key, V> Core<K, V> {
                 Some(WarmUpEnd::Bytes)
             } else if Instant::now() >= warming.until {
                 Some(WarmUpEnd::Time)
-            } else if !lower.breaker().permits(self.clock.now()) {
+            } else if !(lower.breaker()).permits(RequestKind::Reads, self.clock.now()) {
                 Some(WarmUpEnd::TierFailed)
             } else {
                 None
@@ -188,12 +189,12 @@ impl<K: Key, V> Core<K, V> {
         is_open.then_some((lead, bytes))
     }
 
-    /// Takes the values of a batch, or `None` if the tier failed.
+    /// Takes the values of a batch.
     pub(crate) fn warmed(
         &self,
         warming: &mut Warming<K>,
         batch: Batch<'_, K, V>,
-        values: Option<Vec<Option<Vec<u8>>>>,
+        values: Result<Vec<Option<Vec<u8>>>, Failure>,
         elapsed: Duration,
     ) {
         let lower = self
@@ -201,8 +202,8 @@ impl<K: Key, V> Core<K, V> {
             .as_ref()
             .expect("there is a tier to warm up from");
         lower.metrics.gets.record(elapsed);
-        lower.report(values.is_some(), elapsed, self.clock.now());
-        let Some(values) = values else {
+        lower.report(RequestKind::Reads, &values, elapsed, self.clock.now());
+        let Ok(values) = values else {
             lower.metrics.get_errors.add(1);
             warming.end(WarmUpEnd::TierFailed);
             return;

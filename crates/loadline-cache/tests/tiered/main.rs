@@ -62,6 +62,8 @@ struct Faulty {
     is_down: AtomicBool,
     /// The error reply to writes.
     refusal: Mutex<Option<&'static str>>,
+    /// Whether writes fail with an error that says nothing.
+    fails_writes: AtomicBool,
     /// Whether requests wait for the end of a pause.
     pause: Mutex<bool>,
     resumed: Condvar,
@@ -74,6 +76,7 @@ impl Faulty {
             store: open("ram").unwrap(),
             is_down: AtomicBool::new(false),
             refusal: Mutex::new(None),
+            fails_writes: AtomicBool::new(false),
             pause: Mutex::new(false),
             resumed: Condvar::new(),
             requests: AtomicU64::new(0),
@@ -86,6 +89,10 @@ impl Faulty {
 
     fn set_refusal(&self, refusal: Option<&'static str>) {
         *self.refusal.lock().unwrap() = refusal;
+    }
+
+    fn set_fails_writes(&self, fails_writes: bool) {
+        self.fails_writes.store(fails_writes, Ordering::SeqCst);
     }
 
     fn set_paused(&self, is_paused: bool) {
@@ -102,7 +109,10 @@ impl Faulty {
         let pause = self.pause.lock().unwrap();
         drop(self.resumed.wait_while(pause, |paused| *paused).unwrap());
         match self.is_down.load(Ordering::SeqCst) {
-            true => Err(Error::Settings("the store is down")),
+            true => Err(loadline_client::Error::Closed {
+                maybe_executed: true,
+            }
+            .into()),
             false => Ok(&*self.store),
         }
     }
@@ -110,6 +120,9 @@ impl Faulty {
     /// A Redis server that is full still removes keys.
     fn pass_write(&self, is_delete: bool) -> Result<&dyn KeyValue, Error> {
         let store = self.pass()?;
+        if self.fails_writes.load(Ordering::SeqCst) {
+            return Err(Error::Engine("the disk is full".into()));
+        }
         match *self.refusal.lock().unwrap() {
             Some(text) if !is_delete || !text.starts_with("OOM ") => {
                 let refusal = ServerError::new(text.as_bytes());

@@ -13,7 +13,7 @@ use super::explain::Explanation;
 use super::fetch::{Answered, Fetch, Leasing, Release};
 use super::flights::{Flight, Joined, Lead};
 use super::key::Key;
-use super::lower::{Decoded, Lower, Written, to_batch, to_leased};
+use super::lower::{Decoded, Failure, Lower, Written, to_batch, to_leased, written};
 use super::metrics::Stats;
 use super::trace::{self, Lookup};
 use super::tracking::Notices;
@@ -179,7 +179,7 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
     pub fn warm_up(&self, bytes: u64, time: Duration) -> Result<WarmUp, Error> {
         let shared = &self.shared;
         let mut warming = shared.core.warm_up(bytes, time)?;
-        if let Some(store) = shared.link.as_ref().and_then(Link::store) {
+        if let Ok(store) = shared.store() {
             let (prefix, mut keys) = (warming.prefix().to_vec(), Vec::new());
             let mut is_whole = true;
             let scanned = store.scan_keys(&prefix, &mut |key| {
@@ -300,7 +300,7 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
                 core.written(fetch, writes, &result, elapsed);
             }
             while let Some(Release { key, token }) = core.release(fetch) {
-                if let Some(store) = self.link.as_ref().and_then(Link::store) {
+                if let Ok(store) = self.store() {
                     let (key, token) = (&key[..], &token[..]);
                     // Otherwise it expires.
                     let _ = store.write_leased(&[LeasedWrite::Release { key, token }]);
@@ -318,29 +318,31 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         }
     }
 
-    fn lease(&self, keys: &[&[u8]], leasing: &Leasing<'_>) -> Result<Vec<Leased>, Written> {
-        let store = self.link.as_ref().and_then(Link::store);
-        let store = store.ok_or(Written::NotDone)?;
-        let leased = store.lease(keys, &leasing.token, leasing.time);
-        leased.map_err(|error| Written::failed(&error))
+    fn lease(&self, keys: &[&[u8]], leasing: &Leasing<'_>) -> Result<Vec<Leased>, Failure> {
+        Ok((self.store()?).lease(keys, &leasing.token, leasing.time)?)
     }
 }
 
 impl<K: Key, V> Shared<K, V> {
+    fn store(&self) -> Result<&dyn KeyValue, Failure> {
+        let store = self.link.as_ref().and_then(Link::store);
+        store.ok_or(Failure::NotDone)
+    }
+
     /// Copies of the values of keys.
-    fn read(&self, keys: &[&[u8]]) -> Option<Vec<Option<Vec<u8>>>> {
-        let store = self.link.as_ref()?.store()?;
-        match keys {
-            [key] => Some(vec![store.get(key).ok()?]),
-            keys => store.get_many(keys).ok(),
-        }
+    fn read(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Failure> {
+        let store = self.store()?;
+        Ok(match keys {
+            [key] => vec![store.get(key)?],
+            keys => store.get_many(keys)?,
+        })
     }
 
     /// Reads keys and decodes their values where they were received. Returns the time without decoding as well.
-    fn read_decoded(&self, keys: &[&[u8]]) -> (Option<Vec<Decoded<V>>>, Duration) {
+    fn read_decoded(&self, keys: &[&[u8]]) -> (Result<Vec<Decoded<V>>, Failure>, Duration) {
         let (core, mut decoding) = (&self.core, Duration::ZERO);
         let (read, elapsed) = timed(|| {
-            let (lower, store) = (core.lower.as_ref()?, self.link.as_ref()?.store()?);
+            let lower = core.lower.as_ref().ok_or(Failure::NotDone)?;
             let (mut decoded, mut left) = (Vec::with_capacity(keys.len()), keys.iter());
             let mut visit = |bytes: Option<&[u8]>| {
                 if let Some(key) = left.next() {
@@ -349,29 +351,27 @@ impl<K: Key, V> Shared<K, V> {
                     decoded.push(value);
                 }
             };
-            let visited = store.visit_many(keys, lower.value_bytes(), &mut visit);
-            visited.is_ok().then_some(decoded)
+            (self.store()?).visit_many(keys, lower.value_bytes(), &mut visit)?;
+            Ok(decoded)
         });
         (read, elapsed.saturating_sub(decoding))
     }
 
     fn write(&self, writes: &[(Vec<u8>, Write)]) -> Written {
-        let Some(store) = self.link.as_ref().and_then(Link::store) else {
-            return Written::NotDone;
-        };
+        let store = self.store()?;
         let is_shared = |lower: &Lower<K, V>| lower.is_shared;
         if self.core.lower.as_ref().is_some_and(is_shared) {
-            return store.write_leased(&to_leased(writes)).into();
+            return Ok(written(store.write_leased(&to_leased(writes))?));
         }
-        let written = match writes {
-            [(key, Write::Delete)] => store.delete(key).map(|_| ()),
+        match writes {
+            [(key, Write::Delete)] => drop(store.delete(key)?),
             [(key, Write::Put { frame, ttl, .. })] => match ttl {
-                Some(ttl) => store.put_for(key, frame, *ttl),
-                None => store.put(key, frame),
+                Some(ttl) => store.put_for(key, frame, *ttl)?,
+                None => store.put(key, frame)?,
             },
-            writes => store.write_many(&to_batch(writes)),
-        };
-        written.into()
+            writes => store.write_many(&to_batch(writes))?,
+        }
+        Ok(Vec::new())
     }
 
     /// Writes the backlog. If another thread is doing so, returns its writes.

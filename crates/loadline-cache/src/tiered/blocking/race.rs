@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use super::super::fetch::{Fetch, Loading, Question};
 use super::super::key::Key;
-use super::{Link, Shared, timed};
+use super::super::lower::Failure;
+use super::{Shared, timed};
 use crate::LoadError;
 use crate::blocking::{Begun, Rest};
 
-/// The values of a read, or `None` if it failed, and how long it took.
-type Read = (Option<Vec<Option<Vec<u8>>>>, Duration);
+/// The values of a read, and how long it took.
+type Read = (Result<Vec<Option<Vec<u8>>>, Failure>, Duration);
 /// The result of a load, or its panic, and how long it took.
 type Load<V> = (thread::Result<Result<Option<V>, LoadError>>, Duration);
 
@@ -113,14 +114,16 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
     /// other, until the read has ended.
     pub(super) fn ask(self: &Arc<Self>, fetch: &mut Fetch<K, V>, question: Question<'_>) {
         let core = &self.core;
-        let store = self.link.as_ref().and_then(Link::store);
-        let (Some(patience), Some(store)) = (core.patience(&question), store) else {
+        let (Some(patience), Ok(store)) = (core.patience(&question), self.store()) else {
             let (values, elapsed) = self.read_decoded(&fetch.keys(&question));
             return core.decoded(fetch, question, values, elapsed);
         };
         let begun = Instant::now();
         match store.begin_get(&fetch.keys(&question), patience) {
-            Begun::Done(values) => core.answered(fetch, question, values.ok(), begun.elapsed()),
+            Begun::Done(values) => {
+                let values = values.map_err(Failure::from);
+                core.answered(fetch, question, values, begun.elapsed());
+            }
             Begun::Late(rest) => self.race(fetch, question, rest, begun),
         }
     }
@@ -188,9 +191,9 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         let (shared, end) = (Arc::clone(self), Arc::clone(&race));
         start("cache-read", move || {
             let values = catch_unwind(AssertUnwindSafe(rest));
-            let values = values.ok().and_then(Result::ok);
+            let values = values.map_or(Err(Failure::Opaque), |values| Ok(values?));
             if let Some((values, elapsed)) = end.read_ended((values, begun.elapsed())) {
-                shared.core.read_late(keys, values.is_some(), elapsed);
+                shared.core.read_late(keys, &values, elapsed);
             }
             drop(late);
         });

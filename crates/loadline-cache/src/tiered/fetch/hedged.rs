@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use super::super::breaker::RequestKind;
 use super::super::core::Core;
 use super::super::explain::Found as Seen;
 use super::super::hedge::LateRead;
 use super::super::key::Key;
+use super::super::lower::Failure;
 use super::{Fetch, Loading, Question};
 use crate::LoadError;
 
@@ -98,14 +100,14 @@ impl<K: Key, V> Core<K, V> {
     }
 
     /// Takes the end of a read of `keys` keys that was left to itself.
-    pub(crate) fn read_late(&self, keys: usize, succeeded: bool, elapsed: Duration) {
+    pub(crate) fn read_late<T>(&self, keys: usize, result: &Result<T, Failure>, elapsed: Duration) {
         let Some(lower) = &self.lower else {
             return;
         };
         lower.metrics.gets.record(elapsed);
-        lower.report(succeeded, elapsed, self.clock.now());
+        lower.report(RequestKind::Reads, result, elapsed, self.clock.now());
         match &lower.hedge {
-            Some(hedge) if succeeded => hedge.record(keys, elapsed),
+            Some(hedge) if result.is_ok() => hedge.record(keys, elapsed),
             _ => lower.metrics.get_errors.add(1),
         }
     }

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::backlog::Token;
-use super::super::breaker::WriteKind;
+use super::super::breaker::RequestKind;
 use super::super::core::Core;
 use super::super::entry::mix;
 use super::super::explain::Found as Seen;
 use super::super::key::Key;
-use super::super::lower::{Found, Lower, Written};
+use super::super::lower::{Failure, Found, Lower};
 use super::super::metrics::Held;
 use super::{Fetch, Slot};
 use crate::Leased;
@@ -102,7 +102,7 @@ impl<K: Key, V> Core<K, V> {
         if slots.is_empty() {
             return None;
         }
-        if !(lower.breaker()).permits_write(WriteKind::Puts, self.clock.now()) {
+        if !(lower.breaker()).permits(RequestKind::Puts, self.clock.now()) {
             for slot in slots {
                 fetch.slots[slot].lease = Lease::Without;
             }
@@ -122,25 +122,24 @@ impl<K: Key, V> Core<K, V> {
         &self,
         fetch: &mut Fetch<K, V>,
         leasing: Leasing<'_>,
-        leased: Result<Vec<Leased>, Written>,
+        leased: Result<Vec<Leased>, Failure>,
         elapsed: Duration,
     ) {
         let lower = self.lower.as_ref().expect("a tier was asked");
-        let result = match &leased {
-            Ok(_) => Written::Done(Vec::new()),
-            Err(result) => result.clone(),
-        };
-        lower.report_write(WriteKind::Puts, &result, elapsed, self.clock.now());
-        let Ok(leased) = leased else {
-            lower.metrics.put_errors.add(1);
-            for slot in leasing.slots {
-                fetch.slots[slot].lease = Lease::Without;
-                // A tier that refuses writes has not failed, and the value is not written.
-                if result != Written::Refused {
-                    fetch.slots[slot].step(lower.failure(elapsed), Some(elapsed));
+        lower.report(RequestKind::Puts, &leased, elapsed, self.clock.now());
+        let leased = match leased {
+            Ok(leased) => leased,
+            Err(failure) => {
+                lower.metrics.put_errors.add(1);
+                for slot in leasing.slots {
+                    fetch.slots[slot].lease = Lease::Without;
+                    // A tier that refuses writes has not failed, and the value is not written.
+                    if failure != Failure::Refused {
+                        fetch.slots[slot].step(lower.failure(elapsed), Some(elapsed));
+                    }
                 }
+                return;
             }
-            return;
         };
         let leased = leased
             .into_iter()
@@ -236,7 +235,7 @@ impl<K: Key, V> Core<K, V> {
             let lease = std::mem::replace(&mut slot.lease, Lease::Without);
             if let Lease::Held(token) = lease
                 && !slot.was_slow
-                && !lower.breaker().is_open()
+                && !lower.breaker().is_down()
             {
                 let key = slot.bytes.clone();
                 return Some(Release { key, token });

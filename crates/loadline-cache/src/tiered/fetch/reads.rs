@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::backlog::Write;
+use super::super::breaker::RequestKind;
 use super::super::core::Core;
 use super::super::explain::Found as Seen;
 use super::super::key::Key;
-use super::super::lower::{Decoded, Found, Lower, Why};
+use super::super::lower::{Decoded, Failure, Found, Lower, Why};
 use super::super::metrics::Held;
 use super::{Fetch, Slot};
 
@@ -51,7 +52,7 @@ impl<K: Key, V> Core<K, V> {
             Self::skip(lower, fetch, Seen::Overdue);
             return None;
         }
-        if !lower.breaker().permits(self.clock.now()) {
+        if !(lower.breaker()).permits(RequestKind::Reads, self.clock.now()) {
             Self::skip(lower, fetch, Seen::NotAsked);
             return None;
         }
@@ -92,12 +93,12 @@ impl<K: Key, V> Core<K, V> {
         true
     }
 
-    /// Takes the answer to a question: values in the order of its keys, or `None` if the tier failed.
+    /// Takes the answer to a question: values in the order of its keys.
     pub(crate) fn answered(
         &self,
         fetch: &mut Fetch<K, V>,
         question: Question<'_>,
-        values: Option<Vec<Option<Vec<u8>>>>,
+        values: Result<Vec<Option<Vec<u8>>>, Failure>,
         elapsed: Duration,
     ) {
         let lower = self.lower.as_ref().expect("a tier was asked");
@@ -114,13 +115,13 @@ impl<K: Key, V> Core<K, V> {
         &self,
         fetch: &mut Fetch<K, V>,
         question: Question<'_>,
-        values: Option<Vec<Decoded<V>>>,
+        values: Result<Vec<Decoded<V>>, Failure>,
         elapsed: Duration,
     ) {
         let lower = self.lower.as_ref().expect("a tier was asked");
         lower.metrics.gets.record(elapsed);
-        lower.report(values.is_some(), elapsed, self.clock.now());
-        let Some(values) = values else {
+        lower.report(RequestKind::Reads, &values, elapsed, self.clock.now());
+        let Ok(values) = values else {
             lower.metrics.get_errors.add(1);
             let was_slow = elapsed >= lower.timeout / 2;
             for slot in &mut fetch.slots {

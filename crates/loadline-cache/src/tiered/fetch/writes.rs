@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::backlog::Write;
-use super::super::breaker::WriteKind;
+use super::super::breaker::RequestKind;
 use super::super::core::{Core, NewValue};
 use super::super::explain::Found as Seen;
 use super::super::flights::{Flight, Lead};
 use super::super::frame::stamp_of;
 use super::super::key::Key;
-use super::super::lower::{Lower, WriteMode, Written};
+use super::super::lower::{Failure, Lower, WriteMode, Written};
 use super::super::metrics::Held;
 use super::{Fetch, Lease, Slot};
 
@@ -26,7 +26,7 @@ pub(crate) struct Drain<'c, K: Key, V> {
     core: &'c Core<K, V>,
     lower: &'c Lower<K, V>,
     pub(crate) writes: Vec<(Vec<u8>, Write)>,
-    kind: WriteKind,
+    kind: RequestKind,
     flight: Arc<Flight<()>>,
     succeeded: bool,
     _in_flight: Held<'c>,
@@ -40,24 +40,22 @@ impl<K: Key, V> Drain<'_, K, V> {
 
     /// Ends the writes, and returns whether there can be more.
     pub(crate) fn written(mut self, result: Written, elapsed: Duration) -> bool {
-        let succeeded = matches!(result, Written::Done(_));
         let metrics = &self.lower.metrics;
         metrics.puts.record(elapsed);
         let now = self.core.clock.now();
-        (self.lower).report_write(self.kind, &result, elapsed, now);
+        self.lower.report(self.kind, &result, elapsed, now);
+        self.succeeded = result.is_ok();
         match result {
-            Written::Done(overtaken) => {
-                self.succeeded = true;
-                overtaken
-                    .into_iter()
-                    .for_each(|place| self.overtaken(place));
+            Ok(overtaken) => {
+                let overtaken = overtaken.into_iter();
+                overtaken.for_each(|place| self.overtaken(place));
             }
-            _ => {
+            Err(_) => {
                 metrics.put_errors.add(1);
                 self.lower.end_wait(None);
             }
         }
-        succeeded
+        self.succeeded
     }
 }
 
@@ -152,7 +150,7 @@ impl<K: Key, V> Core<K, V> {
         if writes.is_empty() {
             return None;
         }
-        let permits = |kind| lower.breaker().permits_write(kind, self.clock.now());
+        let permits = |kind| lower.breaker().permits(kind, self.clock.now());
         if !permits(kind_of(&writes)) {
             lower.metrics.not_written.add(writes.len());
             slots
@@ -206,11 +204,11 @@ impl<K: Key, V> Core<K, V> {
             writes,
             _in_flight,
         } = writes;
-        let succeeded = matches!(result, Written::Done(_));
+        let succeeded = result.is_ok();
         let lower = self.lower.as_ref().expect("a tier was written to");
         lower.metrics.puts.record(elapsed);
         let (kind, now) = (kind_of(&writes), self.clock.now());
-        lower.report_write(kind, result, elapsed, now);
+        lower.report(kind, result, elapsed, now);
         match succeeded {
             true => lower.ledger.written(writes.len(), elapsed),
             false => {
@@ -225,22 +223,24 @@ impl<K: Key, V> Core<K, V> {
                 slot.lease = Lease::Without;
             }
             let seen = match result {
-                Written::Done(overtaken) if overtaken.contains(&place) => {
+                Ok(overtaken) if overtaken.contains(&place) => {
                     lower.overtaken(key);
                     self.memory.remove_stamp(&slot.key, slot.stamp);
                     Seen::Overtaken
                 }
-                Written::Done(_) => {
+                Ok(_) => {
                     lower.backlog().forget(key);
                     Seen::Written
                 }
                 // It can happen after a later invalidation, so it is to be removed, unless its lease ends by then.
-                Written::Unknown if matches!(write, Write::Put { token: None, .. }) => {
+                Err(Failure::Opaque | Failure::Unknown)
+                    if matches!(write, Write::Put { token: None, .. }) =>
+                {
                     lower.backlog().push(key, Write::Delete, self.stamp());
                     Seen::NotWritten
                 }
                 // Its reason to be is in the backlog, if it has one.
-                Written::Refused | Written::NotDone | Written::Unknown => Seen::NotWritten,
+                Err(_) => Seen::NotWritten,
             };
             slot.step(seen, Some(elapsed));
             slot.lead = None;
@@ -258,8 +258,8 @@ impl<K: Key, V> Core<K, V> {
         }
         let now = self.clock.now();
         let permits = |kind| lower.breaker().would_permit(kind, now);
-        let only_deletes = !permits(WriteKind::Puts);
-        if only_deletes && !permits(WriteKind::Deletes) {
+        let only_deletes = !permits(RequestKind::Puts);
+        if only_deletes && !permits(RequestKind::Deletes) {
             return None;
         }
         let mut draining = lower.draining();
@@ -287,14 +287,14 @@ impl<K: Key, V> Core<K, V> {
             _in_flight: lower.metrics.in_flight.hold(),
         };
         // Another write can be the probe by now. Then these wait again.
-        let permits = |kind| lower.breaker().permits_write(kind, now);
+        let permits = |kind| lower.breaker().permits(kind, now);
         (drain.writes.is_empty() || permits(drain.kind)).then_some(drain)
     }
 }
 
-fn kind_of(writes: &[(Vec<u8>, Write)]) -> WriteKind {
+fn kind_of(writes: &[(Vec<u8>, Write)]) -> RequestKind {
     match writes.iter().all(|(_, write)| *write == Write::Delete) {
-        true => WriteKind::Deletes,
-        false => WriteKind::Puts,
+        true => RequestKind::Deletes,
+        false => RequestKind::Puts,
     }
 }

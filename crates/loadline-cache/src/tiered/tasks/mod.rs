@@ -17,7 +17,7 @@ use super::explain::Explanation;
 use super::fetch::{Fetch, Leasing, Question, Release};
 use super::flights::{Flight, Joined, Lead};
 use super::key::Key;
-use super::lower::{Lower, Written, to_batch, to_leased};
+use super::lower::{Failure, Lower, Written, to_batch, to_leased, written};
 use super::metrics::Stats;
 use super::trace::{self, Lookup};
 use super::tracking::Notices;
@@ -364,7 +364,7 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
                     let shared = Arc::clone(self);
                     tokio::spawn(async move {
                         let (values, elapsed) = read.await;
-                        shared.core.read_late(count, values.is_some(), elapsed);
+                        shared.core.read_late(count, &values, elapsed);
                         drop(late);
                     });
                     return core.loads_won();
@@ -384,15 +384,14 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         }
     }
 
-    async fn lease(&self, keys: &[&[u8]], leasing: &Leasing<'_>) -> Result<Vec<Leased>, Written> {
-        let link = self.link.as_ref().ok_or(Written::NotDone)?;
+    async fn lease(&self, keys: &[&[u8]], leasing: &Leasing<'_>) -> Result<Vec<Leased>, Failure> {
+        let link = self.link.as_ref().ok_or(Failure::NotDone)?;
         let leased = async {
-            let store = link.store().await.ok_or(Written::NotDone)?;
-            let leased = store.lease(keys, &leasing.token, leasing.time);
-            leased.await.map_err(|error| Written::failed(&error))
+            let store = link.store().await.ok_or(Failure::NotDone)?;
+            Ok(store.lease(keys, &leasing.token, leasing.time).await?)
         };
         let leased = tokio::time::timeout(link.timeout, leased).await;
-        leased.unwrap_or(Err(Written::Unknown))
+        leased.unwrap_or(Err(Failure::Unknown))
     }
 
     /// Removes a lease. One that remains expires.
@@ -421,42 +420,40 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         }
     }
 
-    async fn read(&self, keys: &[&[u8]]) -> Option<Vec<Option<Vec<u8>>>> {
-        let link = self.link.as_ref()?;
+    async fn read(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Failure> {
+        let link = self.link.as_ref().ok_or(Failure::NotDone)?;
         let values = async {
-            let store = link.store().await?;
-            match keys {
-                [key] => Some(vec![store.get(key).await.ok()?]),
-                keys => store.get_many(keys).await.ok(),
-            }
+            let store = link.store().await.ok_or(Failure::NotDone)?;
+            Ok(match keys {
+                [key] => vec![store.get(key).await?],
+                keys => store.get_many(keys).await?,
+            })
         };
-        tokio::time::timeout(link.timeout, values).await.ok()?
+        let values = tokio::time::timeout(link.timeout, values).await;
+        values.unwrap_or(Err(Failure::Unknown))
     }
 
     async fn write(&self, writes: &[(Vec<u8>, Write)]) -> Written {
-        let Some(link) = &self.link else {
-            return Written::NotDone;
-        };
-        let written = async {
-            let Some(store) = link.store().await else {
-                return Written::NotDone;
-            };
+        let link = self.link.as_ref().ok_or(Failure::NotDone)?;
+        let result = async {
+            let store = link.store().await.ok_or(Failure::NotDone)?;
             let is_shared = |lower: &Lower<K, V>| lower.is_shared;
             if self.core.lower.as_ref().is_some_and(is_shared) {
-                return store.write_leased(&to_leased(writes)).await.into();
+                let happened = store.write_leased(&to_leased(writes)).await?;
+                return Ok(written(happened));
             }
-            let written = match writes {
-                [(key, Write::Delete)] => store.delete(key).await.map(|_| ()),
+            match writes {
+                [(key, Write::Delete)] => drop(store.delete(key).await?),
                 [(key, Write::Put { frame, ttl, .. })] => match ttl {
-                    Some(ttl) => store.put_for(key, frame, *ttl).await,
-                    None => store.put(key, frame).await,
+                    Some(ttl) => store.put_for(key, frame, *ttl).await?,
+                    None => store.put(key, frame).await?,
                 },
-                writes => store.write_many(&to_batch(writes)).await,
-            };
-            written.into()
+                writes => store.write_many(&to_batch(writes)).await?,
+            }
+            Ok(Vec::new())
         };
-        let written = tokio::time::timeout(link.timeout, written).await;
-        written.unwrap_or(Written::Unknown)
+        let result = tokio::time::timeout(link.timeout, result).await;
+        result.unwrap_or(Err(Failure::Unknown))
     }
 
     /// Writes the backlog. If another task is doing so, returns its writes.
