@@ -250,14 +250,15 @@ impl Page {
         for figure in drawn {
             let solid = figure.key.iter().map(|entry| (entry, "dot"));
             let dashed = figure.dashed.iter().map(|entry| (entry, "dash"));
-            let key: String = solid
+            let samples = solid
                 .chain(dashed)
-                .map(|((colour, name), sample)| {
-                    format!(
-                        "<span class=\"key\">{}{}</span>",
-                        sample_of(sample, *colour),
-                        escaped(name)
-                    )
+                .map(|((colour, name), sample)| (sample_of(sample, *colour), name));
+            let markers = figure.markers.iter();
+            let markers = markers.map(|(place, name)| (svg::sample(*place), name));
+            let key: String = samples
+                .chain(markers)
+                .map(|(sample, name)| {
+                    format!("<span class=\"key\">{sample}{}</span>", escaped(name))
                 })
                 .collect();
             self.push(&format!(

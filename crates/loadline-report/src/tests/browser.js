@@ -1,5 +1,5 @@
 // Checks pages in frames: axe finds nothing, nothing is wider than the frame, no row of a table is too tall, and the
-// text of a plot does not overlap, leave its plot or differ in size.
+// text of a plot does not overlap, cover a curve, leave its plot or differ in size.
 const problems = [];
 
 // The height of a table's row, in CSS pixels, above which a narrow cell has wrapped too often.
@@ -10,6 +10,30 @@ function overlap(a, b, room) {
     && a.y + room < b.y + b.height && b.y + room < a.y + a.height;
 }
 
+// Whether a curve runs through a box, both in the units of their plot; the outermost 2 units of the box are free of letters.
+function runsThrough(curve, box) {
+  const length = curve.getTotalLength();
+  const steps = Math.ceil(length / 2);
+  for (let step = 0; step <= steps; step += 1) {
+    const { x, y } = curve.getPointAtLength((length * step) / Math.max(steps, 1));
+    if (x > box.x + 1 && x < box.x + box.width - 1 && y > box.y + 2 && y < box.y + box.height - 2) {
+      return true;
+    }
+  }
+  return false;
+}
+
+function covered(page, svg, texts) {
+  const curves = [...svg.querySelectorAll("polyline, path, circle, line:not(.grid)")];
+  for (const text of texts) {
+    const box = text.getBBox();
+    const curve = curves.find((one) => runsThrough(one, box));
+    if (curve) {
+      problems.push([page, "covers", text.textContent, curve.outerHTML]);
+    }
+  }
+}
+
 function plots(page, frame) {
   const sizes = new Set();
   for (const svg of frame.contentDocument.querySelectorAll("svg:not(svg svg)")) {
@@ -18,6 +42,7 @@ function plots(page, frame) {
     const room = 0.5 * scale;
     const texts = [...svg.querySelectorAll("text")].filter((text) => text.textContent !== "");
     const boxes = texts.map((text) => text.getBoundingClientRect());
+    covered(page, svg, texts);
     for (const [i, box] of boxes.entries()) {
       const size = parseFloat(frame.contentWindow.getComputedStyle(texts[i]).fontSize);
       // A flame graph has a size of its own: it is not scaled, and scrolls where it is too wide.

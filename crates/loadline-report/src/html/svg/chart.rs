@@ -7,7 +7,7 @@ use crate::document::Unit;
 /// The height of a row.
 const ROW: f64 = 24.0;
 /// Labels are cut beyond this.
-pub(super) const MOST_LABEL: usize = 24;
+const MOST_LABEL: usize = 24;
 /// Larger logarithms are not measured and would break the axis.
 pub(super) const MOST_LOG: f64 = 15.0;
 
@@ -108,6 +108,7 @@ impl Chart {
             caption: caption.to_owned(),
             key,
             dashed: Vec::new(),
+            markers: Vec::new(),
             svg: svg(caption, self.foot + 24.0, &self.body),
         }
     }

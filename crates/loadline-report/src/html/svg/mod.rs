@@ -1,6 +1,7 @@
 //! Plots as inline SVG, all of one size and scale, so that their text has one size too.
 
 mod chart;
+mod labels;
 mod ladder;
 mod map;
 mod rows;
@@ -9,6 +10,8 @@ use loadline_measure::words;
 
 use crate::clean::{columns, escaped};
 use crate::document::{Axis, Lines, Mark, Plot, Scale, Series, Spread, Unit};
+use labels::{Anchor, Labels};
+pub(super) use map::sample;
 
 /// Series have this many colours, then they repeat.
 pub(super) const COLOURS: usize = 6;
@@ -45,6 +48,8 @@ pub(super) struct Figure {
     pub(super) key: Vec<(usize, String)>,
     /// The names of its dashed lines.
     pub(super) dashed: Vec<(usize, String)>,
+    /// The names of its markers, from the left.
+    pub(super) markers: Vec<(usize, String)>,
     pub(super) svg: String,
 }
 
@@ -60,50 +65,12 @@ pub(super) fn draw(plot: &Plot) -> Option<Figure> {
     }
 }
 
-/// The text that is placed so far: no two labels may overlap.
-#[derive(Default)]
-struct Labels {
-    taken: Vec<[f64; 4]>,
-    svg: String,
-}
-
-#[derive(Clone, Copy)]
-enum Anchor {
-    Start,
-    Middle,
-    End,
-}
-
-impl Labels {
-    /// Writes a label with its baseline at `y`, unless it would overlap another or leave the picture.
-    fn place(&mut self, (x, y): (f64, f64), anchor: Anchor, text: &str) -> bool {
-        let width = columns(text) as f64 * LETTER;
-        let (left, anchor) = match anchor {
-            Anchor::Start => (x, "start"),
-            Anchor::Middle => (x - width / 2.0, "middle"),
-            Anchor::End => (x - width, "end"),
-        };
-        let own = [left, y - LINE + 3.0, left + width, y + 3.0];
-        let is_free = |other: &[f64; 4]| {
-            own[2] < other[0] || other[2] < own[0] || own[3] <= other[1] || other[3] <= own[1]
-        };
-        let is_inside = own[0] >= 0.0 && own[2] <= WIDTH;
-        let fits = is_inside && self.taken.iter().all(is_free);
-        if fits {
-            self.taken.push(own);
-            self.svg.push_str(&format!(
-                "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n",
-                escaped(text)
-            ));
-        }
-        fits
-    }
-}
-
 /// Mapping of values to the picture: the ends of both axes, on their scales.
 struct Frame {
     x: (f64, f64),
     y: (f64, f64),
+    /// The upper end of the vertical axis.
+    top: f64,
     height: f64,
 }
 
@@ -113,7 +80,7 @@ impl Frame {
     }
 
     fn y(&self, value: f64) -> f64 {
-        let room = self.height - TOP - BOTTOM;
+        let room = self.foot() - self.top;
         self.foot() - (value - self.y.0) / (self.y.1 - self.y.0) * room
     }
 
@@ -122,11 +89,15 @@ impl Frame {
         self.height - BOTTOM
     }
 
-    fn polyline(&self, colour: usize, dashed: bool, title: &str, points: &[(f64, f64)]) -> String {
+    /// The places of points in the picture.
+    fn places(&self, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         let points = points.iter();
-        let points: Vec<String> = points
-            .map(|(x, y)| format!("{:.1},{:.1}", self.x(*x), self.y(*y)))
-            .collect();
+        points.map(|(x, y)| (self.x(*x), self.y(*y))).collect()
+    }
+
+    fn polyline(&self, colour: usize, dashed: bool, title: &str, points: &[(f64, f64)]) -> String {
+        let places = self.places(points).into_iter();
+        let points: Vec<String> = places.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         let dashed = if dashed { " dashed" } else { "" };
         format!(
             "<polyline class=\"line k{}{dashed}\" points=\"{}\"><title>{}</title></polyline>\n",
@@ -274,6 +245,7 @@ fn lines(plot: &Lines) -> Option<Figure> {
     let frame = Frame {
         x: x_ends,
         y: ends(plot.y, y, &y_ticks),
+        top: TOP,
         height: HEIGHT,
     };
     let is_inside = |at: f64| (x_ends.0 - 1e-9..=x_ends.1 + 1e-9).contains(&at);
@@ -284,9 +256,11 @@ fn lines(plot: &Lines) -> Option<Figure> {
     let mut labels = Labels::default();
     let mut body = frame.levels(&mut labels, &y_ticks);
     frame.below(&mut labels, &x_ticks, plot.x.name);
-    for (mark, at) in &marks {
-        body.push_str(&draw_mark(&frame, &mut labels, mark, *at));
+    for (_, points) in &drawn {
+        labels.keep_off(&frame.places(points));
     }
+    let (drawn_marks, unnamed) = draw_marks(&frame, &mut labels, &marks);
+    body.push_str(&drawn_marks);
     for (line, points) in &drawn {
         if points.len() > 1 {
             body.push_str(&frame.polyline(line.colour, line.dashed, &line.label, points));
@@ -296,20 +270,24 @@ fn lines(plot: &Lines) -> Option<Figure> {
         }
     }
     body.push_str(&labels.svg);
-    let key = |dashed: bool| {
-        let lines = plot.series.iter().filter(|line| line.dashed == dashed);
-        let mut key: Vec<(usize, String)> = lines
-            .map(|line| (line.colour, line.label.clone()))
-            .collect();
-        key.sort();
-        key
-    };
+    let caption = format!("{}{unnamed}", plot.caption);
     Some(Figure {
-        caption: plot.caption.clone(),
-        key: key(false),
-        dashed: key(true),
-        svg: svg(&plot.caption, HEIGHT, &body),
+        key: key(plot, false),
+        dashed: key(plot, true),
+        markers: Vec::new(),
+        svg: svg(&caption, HEIGHT, &body),
+        caption,
     })
+}
+
+/// The names and colours of the dashed or of the other lines.
+fn key(plot: &Lines, dashed: bool) -> Vec<(usize, String)> {
+    let lines = plot.series.iter().filter(|line| line.dashed == dashed);
+    let mut key: Vec<(usize, String)> = lines
+        .map(|line| (line.colour, line.label.clone()))
+        .collect();
+    key.sort();
+    key
 }
 
 fn dots(plot: &Lines, frame: &Frame, line: &Series) -> String {
@@ -328,32 +306,62 @@ fn dots(plot: &Lines, frame: &Frame, line: &Series) -> String {
     dots.collect()
 }
 
-/// A dashed line across the picture with its label at the first place that is free.
-fn draw_mark(frame: &Frame, labels: &mut Labels, mark: &Mark, at: f64) -> String {
-    let (right, foot) = (WIDTH - RIGHT, frame.foot());
+/// The ends of the line of a mark.
+fn mark_line(frame: &Frame, mark: &Mark, at: f64) -> [(f64, f64); 2] {
     if mark.is_level {
         let y = frame.y(at);
-        let places = [
-            (right, y - 4.0, Anchor::End),
-            (right, y + LINE, Anchor::End),
-            (LEFT + 4.0, y - 4.0, Anchor::Start),
-            (LEFT + 4.0, y + LINE, Anchor::Start),
-        ];
-        let _ = places
-            .into_iter()
-            .any(|(x, y, anchor)| labels.place((x, y), anchor, &mark.label));
-        return format!(
-            "<line class=\"one\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\n"
-        );
+        [(LEFT, y), (WIDTH - RIGHT, y)]
+    } else {
+        let x = frame.x(at);
+        [(x, TOP), (x, frame.foot())]
     }
-    let x = frame.x(at);
-    let rows = (1..).map(|row| TOP + LINE * f64::from(row) - 2.0);
-    let rows = rows.take_while(|y| *y < foot);
-    let _ = rows.into_iter().any(|y| {
+}
+
+/// Dashed lines across the picture, each with its label at the first place that is free, and the end of the caption for labels
+/// without a place.
+fn draw_marks(frame: &Frame, labels: &mut Labels, marks: &[(&Mark, f64)]) -> (String, String) {
+    for (mark, at) in marks {
+        labels.keep_off(&mark_line(frame, mark, *at));
+    }
+    let (mut lines, mut unnamed) = (String::new(), Vec::new());
+    for (mark, at) in marks {
+        let ends = mark_line(frame, mark, *at);
+        if !place_mark(frame, labels, mark, ends) {
+            unnamed.push(mark.label.as_str());
+        }
+        let [(x, y), (to_x, to_y)] = ends;
+        lines.push_str(&format!(
+            "<line class=\"one\" x1=\"{x:.1}\" x2=\"{to_x:.1}\" y1=\"{y:.1}\" y2=\"{to_y:.1}\"/>\n"
+        ));
+    }
+    let unnamed = match unnamed[..] {
+        [] => String::new(),
+        _ => format!(" (dashed: {})", unnamed.join(", ")),
+    };
+    (lines, unnamed)
+}
+
+/// Writes the label of a mark beside its line, if a place is free.
+fn place_mark(
+    frame: &Frame,
+    labels: &mut Labels,
+    mark: &Mark,
+    [(x, y), (right, _)]: [(f64, f64); 2],
+) -> bool {
+    let steps = (0..).map(|step| LINE * f64::from(step));
+    if mark.is_level {
+        let mut columns = steps.map(|step| right - step).take_while(|x| *x > LEFT);
+        return columns.any(|x| {
+            labels.place((x, y - 5.0), Anchor::End, &mark.label)
+                || labels.place((x, y + LINE + 1.0), Anchor::End, &mark.label)
+        });
+    }
+    let rows = steps.map(|step| TOP + LINE - 2.0 + step);
+    let mut rows = rows.take_while(|y| *y < frame.foot());
+    rows.any(|y| {
         labels.place((x - 4.0, y), Anchor::End, &mark.label)
             || labels.place((x + 4.0, y), Anchor::Start, &mark.label)
-    });
-    format!("<line class=\"one\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{foot}\"/>\n")
+    })
 }
 
 /// Histograms over each other: the height is the square root of the share, so that a thin tail is
@@ -379,6 +387,7 @@ fn spread(plot: &Spread) -> Option<Figure> {
     let frame = Frame {
         x,
         y: (0.0, 1.0),
+        top: TOP,
         height: HEIGHT,
     };
     let mut labels = Labels::default();
@@ -409,6 +418,7 @@ fn spread(plot: &Spread) -> Option<Figure> {
         caption: format!("{} (height: square root of the share)", plot.caption),
         key: key.map(|row| (row.colour, row.label.clone())).collect(),
         dashed: Vec::new(),
+        markers: Vec::new(),
         svg: svg(&plot.caption, HEIGHT, &body),
     })
 }
@@ -493,14 +503,5 @@ mod tests {
         ] {
             assert_eq!(figure(unit, value), expected);
         }
-    }
-
-    #[test]
-    fn a_label_gives_way_to_one_that_is_there_already() {
-        let mut labels = Labels::default();
-        assert!(labels.place((100.0, 50.0), Anchor::Start, "first"));
-        assert!(!labels.place((110.0, 52.0), Anchor::Middle, "second"));
-        assert!(labels.place((110.0, 70.0), Anchor::Middle, "second"));
-        assert!(!labels.place((WIDTH - 3.0, 100.0), Anchor::Start, "beyond"));
     }
 }
