@@ -19,6 +19,8 @@ const TAG_BYTES: usize = 16;
 const PAST: usize = SLOTS;
 /// A count that does not change any more, since it can be too small.
 const MANY: u8 = u8::MAX;
+/// Lines of an index that has shrunk.
+const LEAST_LINES: usize = 2;
 /// Entries for each line from which on the index grows.
 const MOST_PER_LINE: usize = 10;
 
@@ -96,6 +98,9 @@ fn grown(lines: usize) -> usize {
 }
 
 impl Index {
+    /// Bytes of memory of an index from which all entries went.
+    pub(crate) const LEAST_BYTES: usize = LEAST_LINES * size_of::<(Line, [u32; SLOTS])>();
+
     /// The line at which the search for a key with this hash begins.
     #[inline]
     fn home(&self, hash: u64) -> usize {
@@ -281,8 +286,11 @@ impl Index {
     pub(crate) fn shrink(&mut self, hash_of: impl Fn(u32) -> u64) {
         /// An index with more than this many places per key shrinks.
         const PLACES_PER_KEY: usize = 8;
-        if self.lines.len() > 2 && self.lines.len() * SLOTS > PLACES_PER_KEY * (self.len() + 1) {
-            self.resize((2 * self.len()).div_ceil(MOST_PER_LINE).max(2), hash_of);
+        if self.lines.len() > LEAST_LINES
+            && self.lines.len() * SLOTS > PLACES_PER_KEY * (self.len() + 1)
+        {
+            let lines = (2 * self.len()).div_ceil(MOST_PER_LINE);
+            self.resize(lines.max(LEAST_LINES), hash_of);
         }
     }
 

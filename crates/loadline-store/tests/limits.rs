@@ -16,6 +16,12 @@ use loadline_store::{AtLimit, Batch, Error, Options, Store, StoreSnapshot};
 
 /// Runs `test` on a store in memory and on one in a directory; some of its values are in the log only.
 fn on_both(options: &Options, test: impl Fn(&Store)) {
+    let (before, store) = on_each(options, test);
+    assert!(before == all(&store), "after opening again");
+}
+
+/// The same, but returns the entries of the store in the directory, and that store opened again.
+fn on_each(options: &Options, test: impl Fn(&Store)) -> (BTreeMap<Vec<u8>, Vec<u8>>, Store) {
     let options = options
         .clone()
         .value_in_log_bytes(300)
@@ -24,13 +30,9 @@ fn on_both(options: &Options, test: impl Fn(&Store)) {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options.clone()).unwrap();
     test(&store);
-    let keys = all(&store);
+    let entries = all(&store);
     drop(store);
-    assert_eq!(
-        all(&Store::open(dir.path(), options).unwrap()),
-        keys,
-        "after opening again"
-    );
+    (entries, Store::open(dir.path(), options).unwrap())
 }
 
 fn all(store: &Store) -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -86,28 +88,85 @@ fn the_time_to_live_of_the_options_holds_for_every_put() {
     });
 }
 
+/// Values of different sizes, in stores of few and of many parts; puts, swaps, and batches.
 #[test]
-fn memory_stays_below_its_limit() {
-    const LIMIT: u64 = 4 << 20;
-    let options = Options::new().max_memory_bytes(LIMIT);
-    on_both(&options, |store| {
-        for number in 0..40_000 {
-            store
-                .put(&name(number), &[b'v'; 200][..number % 200])
-                .unwrap();
+fn memory_stays_below_a_limit_that_evicts() {
+    for limit in [200 << 10, 2 << 20] {
+        for bytes in [10, 290] {
+            let options = Options::new().max_memory_bytes(limit);
+            let (before, opened) = on_each(&options, |store| {
+                let value = vec![b'v'; bytes];
+                let count = 3 * limit as usize / (bytes + 60);
+                let check = |number: usize| {
+                    let memory = store.stats().memory_bytes;
+                    assert!(
+                        memory <= limit,
+                        "{memory} of {limit}, {bytes} bytes, key {number}"
+                    );
+                };
+                for number in 0..count {
+                    match number % 50 {
+                        0 => {
+                            let mut batch = Batch::new();
+                            let keys = (0..50).map(|key| name(1_000_000 + number * 50 + key));
+                            keys.for_each(|key| _ = batch.put(&key, &value[bytes / 2..]));
+                            store.apply(&batch).unwrap();
+                        }
+                        1 => {
+                            let swapped = store.compare_and_swap(&name(number), None, Some(&value));
+                            assert!(swapped.unwrap());
+                        }
+                        _ => store.put(&name(number), &value).unwrap(),
+                    }
+                    if number % 50 < 3 && number % 1_000 < 50 {
+                        check(number);
+                    }
+                }
+                check(count);
+                let stats = store.stats();
+                assert!(
+                    stats.evictions > 0 && stats.memory_bytes > limit / 2,
+                    "{stats:?}"
+                );
+            });
+            // Keys lie in other parts then, so that some more can have gone.
+            let after = all(&opened);
+            assert!(opened.stats().memory_bytes <= limit);
+            assert!(
+                after
+                    .iter()
+                    .all(|(key, value)| before.get(key) == Some(value))
+            );
+            assert!(
+                after.len() > before.len() * 3 / 4,
+                "{} of {}",
+                after.len(),
+                before.len()
+            );
         }
-        let stats = store.stats();
-        assert!(stats.evictions > 10_000, "{stats:?}");
-        // Pages that are being filled come on top, one for each part of the keyspace.
-        let most = LIMIT + 4_096 * 2_048;
-        assert!((LIMIT / 2..most).contains(&stats.memory_bytes), "{stats:?}");
-        let mut batch = Batch::new();
-        for number in 40_000..42_000 {
-            batch.put(&name(number), &[b'v'; 400]);
-        }
-        store.apply(&batch).unwrap();
-        assert!(store.stats().memory_bytes < most);
-    });
+    }
+}
+
+/// Nothing else goes for an entry that does not fit.
+#[test]
+fn entry_above_the_limit_of_memory_is_refused() {
+    const LIMIT: usize = 1 << 20;
+    let options = Options::new().max_memory_bytes(LIMIT as u64);
+    let store = Store::in_memory(options.clone());
+    let kept = |store: &Store| (store.stats().keys, store.stats().evictions);
+    (0..10).for_each(|number| store.put(&name(number), b"value").unwrap());
+    let refused = store.put(&name(10), &vec![0; LIMIT]);
+    assert!(matches!(refused, Err(Error::AtLimit)), "{refused:?}");
+    let mut batch = Batch::new();
+    (10..20).for_each(|number| _ = batch.put(&name(number), &vec![0; LIMIT / 8]));
+    let refused = store.apply(&batch);
+    assert!(matches!(refused, Err(Error::AtLimit)), "{refused:?}");
+    assert_eq!(kept(&store), (10, 0));
+    // In the log, it takes no memory.
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options).unwrap();
+    store.put(&name(10), &vec![0; LIMIT]).unwrap();
+    assert_eq!(kept(&store), (1, 0));
 }
 
 #[test]

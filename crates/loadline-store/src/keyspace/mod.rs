@@ -36,6 +36,9 @@ const SHARDS: usize = 4096;
 const LEAST_SHARDS: usize = 16;
 /// Keys for which a small keyspace has one more part.
 const KEYS_PER_SHARD: usize = 256;
+/// Bytes for which a keyspace with a limit of memory has one more part. What parts take that hold nothing, and their pages
+/// that are being filled, are to be little of it.
+const BYTES_PER_SHARD: usize = 32 << 10;
 
 /// The keyspace.
 #[derive(Debug)]
@@ -121,6 +124,20 @@ impl Keyspace {
         let shards = (keys / KEYS_PER_SHARD).clamp(LEAST_SHARDS, SHARDS);
         Self {
             count: shards.next_power_of_two(),
+            ..Self::default()
+        }
+    }
+
+    /// An empty keyspace that is to hold at most this many keys in this many bytes of memory.
+    pub(crate) fn within(keys: usize, bytes: usize) -> Self {
+        let by_memory = bytes / BYTES_PER_SHARD;
+        let most = 1 << by_memory.clamp(1, SHARDS).ilog2();
+        let count = match keys {
+            usize::MAX => SHARDS,
+            _ => Self::for_keys(keys).count,
+        };
+        Self {
+            count: count.min(most),
             ..Self::default()
         }
     }
@@ -252,6 +269,12 @@ impl Keyspace {
     /// leaves out.
     pub(crate) fn open_bytes(&self) -> usize {
         self.shards.get().map_or(0, |shards| shards.len()) * PAGE_BYTES
+    }
+
+    /// Bytes that [`charged_bytes`](Self::charged_bytes) and [`open_bytes`](Self::open_bytes) cannot fall below, when keys
+    /// were put.
+    pub(crate) fn least_bytes(&self) -> usize {
+        self.count * (size_of::<ShardLock>() + Shard::LEAST_BYTES + PAGE_BYTES)
     }
 
     fn shards_bytes(&self) -> usize {

@@ -67,6 +67,9 @@ pub(crate) struct Counts {
 }
 
 impl Shard {
+    /// Bytes of memory that stay with a shard from which all entries went.
+    pub(crate) const LEAST_BYTES: usize = Index::LEAST_BYTES;
+
     /// Where the record of `key` is, also where its time has come.
     #[inline]
     pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {

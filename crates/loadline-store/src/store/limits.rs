@@ -3,16 +3,14 @@
 use std::collections::HashMap;
 use std::sync::PoisonError;
 
+use super::batch::Batch;
 use super::inner::Inner;
 use super::options::{AtLimit, Durability, Options};
 use super::writer::{Plan, Planned, append};
 use crate::error::Error;
 use crate::keyspace::{Evicted, Keyspace, LockedKeys, Victim};
-use crate::log::op::Kind;
+use crate::log::op::{Kind, Ops};
 use crate::sync::MutexGuard;
-
-/// Bytes of memory for which a store with a limit of memory has a key, when its parts are made.
-const BYTES_PER_KEY: u64 = 128;
 
 /// What writes add to a store.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,16 +45,10 @@ const MOST_WRAPS: u32 = 6;
 
 /// A keyspace for a store with these options.
 pub(super) fn keyspace(options: &Options) -> Keyspace {
-    // Each part of the keyspace has a page that is being filled. All of these together are to take little of a limit that
-    // holds strictly.
-    let refuses = options.at_limit == AtLimit::Refuse;
-    let by_memory = options.max_memory_bytes.filter(|_| refuses);
-    let by_memory = by_memory.map(|bytes| bytes / BYTES_PER_KEY);
-    let keys = [options.max_keys, by_memory].into_iter().flatten().min();
-    let mut keyspace = match keys {
-        Some(keys) => Keyspace::for_keys(usize::try_from(keys).unwrap_or(usize::MAX)),
-        None => Keyspace::new(),
+    let bound = |limit: Option<u64>| {
+        limit.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX))
     };
+    let mut keyspace = Keyspace::within(bound(options.max_keys), bound(options.max_memory_bytes));
     keyspace.evict_by(options.victim());
     keyspace
 }
@@ -74,11 +66,7 @@ impl Options {
     /// Whether the keyspace would exceed its limits with `more`.
     fn would_be_exceeded(&self, keyspace: &Keyspace, more: Growth) -> bool {
         let keys = keyspace.len() as i64 + more.keys;
-        let open = match self.at_limit {
-            AtLimit::Evict => 0,
-            AtLimit::Refuse => keyspace.open_bytes(),
-        };
-        let bytes = (keyspace.charged_bytes() + open) as i64 + more.bytes;
+        let bytes = (keyspace.charged_bytes() + keyspace.open_bytes()) as i64 + more.bytes;
         let exceeds = |value: i64, most: u64| u64::try_from(value).is_ok_and(|it| it > most);
         self.max_keys.is_some_and(|most| exceeds(keys, most))
             || self
@@ -190,7 +178,55 @@ impl Inner {
         }
     }
 
-    /// Removes the least used entries until the store holds no more than it may. The entry of `written` stays.
+    /// Removes entries to make room for a put in a store that removes the least used ones. The entry of the key stays.
+    ///
+    /// # Errors
+    /// [`Error::AtLimit`] where the entry alone would exceed the limit of memory, and those of the log.
+    #[inline]
+    pub(super) fn make_room_for(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        if !self.evicts_by_memory() {
+            return Ok(());
+        }
+        let value = self.options.bytes_in_memory(value, self.disk.is_some());
+        self.make_room_for_bytes(entry_bytes(key, value), Some(key))
+    }
+
+    /// As [`make_room_for`](Self::make_room_for), for the puts of a batch.
+    ///
+    /// # Errors
+    /// As of [`make_room_for`](Self::make_room_for).
+    pub(super) fn make_room_for_batch(&self, batch: &Batch) -> Result<(), Error> {
+        if !self.evicts_by_memory() {
+            return Ok(());
+        }
+        let has_log = self.disk.is_some();
+        let bytes = Ops::new(&batch.body).map(|(_, op)| match op.kind {
+            Kind::Put { key, value, .. } => {
+                entry_bytes(key, self.options.bytes_in_memory(value, has_log))
+            }
+            _ => 0,
+        });
+        self.make_room_for_bytes(bytes.sum(), None)
+    }
+
+    fn evicts_by_memory(&self) -> bool {
+        self.options.at_limit == AtLimit::Evict && self.options.max_memory_bytes.is_some()
+    }
+
+    #[inline]
+    fn make_room_for_bytes(&self, bytes: usize, spared: Option<&[u8]>) -> Result<(), Error> {
+        let most = self.options.max_memory_bytes.unwrap_or(u64::MAX);
+        if (self.keyspace().least_bytes() + bytes) as u64 > most {
+            return Err(Error::AtLimit);
+        }
+        let growth = Growth {
+            keys: 0,
+            bytes: bytes as i64,
+        };
+        self.evict(growth, spared)
+    }
+
+    /// Removes the least used entries until the store holds no more than it may. The entry of `written` goes last.
     ///
     /// # Errors
     /// Those of the log. What was removed from memory can come back when the store is opened again then.
@@ -200,15 +236,24 @@ impl Inner {
         if options.at_limit == AtLimit::Refuse || !options.has_limit() {
             return Ok(());
         }
+        self.evict(Growth::default(), written)?;
+        match written {
+            Some(_) => self.evict(Growth::default(), None),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the least used entries until the store would hold no more than it may after `growth`.
+    fn evict(&self, growth: Growth, spared: Option<&[u8]>) -> Result<(), Error> {
         let keyspace = self.keyspace();
         let mut wraps = 0;
-        while wraps < MOST_WRAPS && options.would_be_exceeded(keyspace, Growth::default()) {
+        while wraps < MOST_WRAPS && self.options.would_be_exceeded(keyspace, growth) {
             let mut appended = None;
             let log = |key: &[u8]| {
                 let disk = self.disk.as_ref();
                 appended = disk.map(|disk| (disk, append(disk, Kind::Delete { key }, || ())));
             };
-            match keyspace.evict(false, written, log) {
+            match keyspace.evict(false, spared, log) {
                 Evicted::One => wraps = 0,
                 Evicted::Wrapped => wraps += 1,
             }

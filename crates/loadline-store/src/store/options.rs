@@ -51,9 +51,10 @@ pub struct Options {
     /// The most keys; `None` for no limit.
     pub max_keys: Option<u64>,
     /// The most bytes of memory that keys, values and tables take, as [`Stats::memory_bytes`](crate::Stats::memory_bytes)
-    /// counts them; `None` for no limit. With [`AtLimit::Evict`], pieces of memory that are being filled come on top: at most
-    /// 2 KiB for each 256 keys of `max_keys`, and at most 8 MiB. With [`AtLimit::Refuse`], they count, and take up to a
-    /// sixteenth of the limit.
+    /// counts them; `None` for no limit. Pieces of memory that are being filled count in full: 2 KiB for each 32 to 64 KiB of
+    /// the limit, and at most 8 MiB. An entry that does not fit alone is refused ([`Error::AtLimit`](crate::Error::AtLimit)).
+    ///
+    /// What an allocator adds, and what a snapshot keeps of entries that went, is not counted.
     pub max_memory_bytes: Option<u64>,
     /// What happens at these limits.
     pub at_limit: AtLimit,
@@ -64,8 +65,8 @@ pub struct Options {
 /// What happens when a store holds as much as its options allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AtLimit {
-    /// The least used keys are removed. With several threads, and during a batch, there can be a few more keys for a
-    /// moment.
+    /// The least used keys are removed, for most of the memory before an entry is written. While writes go on, there can be
+    /// some more for a moment: a key for each thread and each put of a batch, and the tables that grow with them.
     #[default]
     Evict,
     /// Writes that add to the store are refused ([`Error::AtLimit`](crate::Error::AtLimit)), so that it never exceeds its

@@ -84,6 +84,9 @@ impl<'s> Writer<'s> {
         if expires_at.is_some() {
             self.inner.wakeup.has_expiries();
         }
+        if let Some(next) = next {
+            self.inner.make_room_for(key, next)?;
+        }
         let swap = || self.try_swap(key, expected, next, expires_at);
         let is_expected = self.inner.with_room(swap)?;
         if is_expected {
@@ -125,6 +128,7 @@ impl<'s> Writer<'s> {
         }
         check_size(batch.longest_key, MAX_KEY_BYTES)?;
         check_size(batch.body.len(), MAX_BODY_BYTES)?;
+        self.inner.make_room_for_batch(batch)?;
         self.inner.with_room(|| self.try_apply(batch))?;
         self.inner.make_room(None)
     }
@@ -196,6 +200,7 @@ impl<'s> Writer<'s> {
         if expires_at.is_some() {
             self.inner.wakeup.has_expiries();
         }
+        self.inner.make_room_for(key, value)?;
         self.inner.with_room(|| {
             let growth = self.inner.check_limit(key, value)?;
             let locked = self.inner.keyspace().lock(key);
