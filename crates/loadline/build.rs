@@ -1,4 +1,4 @@
-//! Passes commit, target and features to the program, for `loadline --version`.
+//! Passes commit, target and features to the program, for `loadline --version`, and makes a released program smaller.
 
 use std::process::Command;
 
@@ -23,6 +23,10 @@ fn main() {
     println!("cargo::rustc-env=LOADLINE_COMMIT={commit}");
     println!("cargo::rustc-env=LOADLINE_TARGET={target}");
     println!("cargo::rustc-env=LOADLINE_FEATURES={features}");
+    // The lines of the standard library and of our server, which profiles of it show.
+    if std::env::var("PROFILE").is_ok_and(|profile| profile == "release") {
+        println!("cargo::rustc-link-arg-bins=-Wl,--compress-debug-sections=zlib");
+    }
 }
 
 /// What git says, on one line; nothing where there is no git or no repository.
