@@ -5,6 +5,7 @@
     reason = "a test ends with the error that it did not expect"
 )]
 
+mod apart;
 #[path = "../../../loadline-client/tests/cluster/nodes.rs"]
 #[expect(dead_code, reason = "the tests of the client use all of it")]
 mod cluster;

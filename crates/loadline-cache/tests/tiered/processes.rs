@@ -48,14 +48,14 @@ fn text(number: u64) -> Vec<u8> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Settings {
-    is_tracked: bool,
-    shares_loads: bool,
-    inserts: bool,
+pub(super) struct Settings {
+    pub(super) is_tracked: bool,
+    pub(super) shares_loads: bool,
+    pub(super) inserts: bool,
 }
 
 impl Settings {
-    fn all() -> impl Iterator<Item = Self> {
+    pub(super) fn all() -> impl Iterator<Item = Self> {
         (0..8).map(|bits| Self {
             is_tracked: bits & 1 != 0,
             shares_loads: bits & 2 != 0,
@@ -63,7 +63,7 @@ impl Settings {
         })
     }
 
-    fn tier(self, url: &str) -> Tier {
+    pub(super) fn tier(self, url: &str) -> Tier {
         let tier = Tier::open(url).prefix("p:").timeout(LONG);
         let tier = match self.is_tracked {
             true => tier.tracked(),
