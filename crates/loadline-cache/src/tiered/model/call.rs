@@ -1,0 +1,85 @@
+//! One call, step by step.
+
+use std::sync::Arc;
+
+use super::super::fetch::writes::Writes;
+use super::super::fetch::{Leasing, Loading, Question};
+use super::super::lower::{Failure, Written};
+use super::world::World;
+use super::{Call, MS, Model};
+use crate::Leased;
+
+/// What a call waits for.
+pub(super) enum Stage<'c> {
+    Next,
+    Asked(Question<'c>, Option<Result<Vec<Option<Vec<u8>>>, Failure>>),
+    Leasing(Leasing<'c>, Option<Result<Vec<Leased>, Failure>>),
+    Loading(Loading<'c>, Option<u64>),
+    Writing(Writes<'c>, Option<Written>),
+}
+
+/// Moves a call on by a step. Returns whether it is over.
+pub(super) fn step<'c>(
+    core: &'c Model,
+    call: &mut Call,
+    stage: Stage<'c>,
+    world: &mut World,
+) -> (Stage<'c>, bool) {
+    let next = match stage {
+        Stage::Asked(question, None) => {
+            let values = world.read(&call.keys(&question));
+            Stage::Asked(question, Some(values))
+        }
+        Stage::Asked(question, Some(values)) => {
+            core.answered(call, question, values, MS);
+            Stage::Next
+        }
+        Stage::Leasing(leasing, None) => {
+            let leased = world.lease(&leasing.keys(call), &leasing.token);
+            Stage::Leasing(leasing, Some(leased))
+        }
+        Stage::Leasing(leasing, Some(leased)) => {
+            core.leased(call, leasing, leased, MS);
+            Stage::Next
+        }
+        Stage::Loading(loading, None) => {
+            let version = world.source[*call.key(&loading) as usize];
+            Stage::Loading(loading, Some(version))
+        }
+        Stage::Loading(loading, Some(version)) => {
+            let result = match world.random.one_in(12) {
+                true => Err(Arc::new(std::fmt::Error) as _),
+                false => Ok(Some(version.to_le_bytes().to_vec())),
+            };
+            core.loaded(call, loading, result, MS);
+            Stage::Next
+        }
+        Stage::Writing(writes, None) => {
+            let result = world.write(&writes.writes);
+            Stage::Writing(writes, Some(result))
+        }
+        Stage::Writing(writes, Some(result)) => {
+            core.written(call, writes, &result, MS);
+            Stage::Next
+        }
+        Stage::Next => {
+            if let Some(question) = core.question(call) {
+                Stage::Asked(question, None)
+            } else if let Some(leasing) = core.leasing(call) {
+                Stage::Leasing(leasing, None)
+            } else if let Some(loading) = core.load(call) {
+                Stage::Loading(loading, None)
+            } else if let Some(writes) = core.writes(call) {
+                Stage::Writing(writes, None)
+            } else if let Some((index, flight)) = call.next_wait() {
+                if let Some(outcome) = flight.outcome_now() {
+                    core.waited(call, index, outcome);
+                }
+                Stage::Next
+            } else {
+                return (Stage::Next, true);
+            }
+        }
+    };
+    (next, false)
+}
