@@ -33,8 +33,8 @@
 //!
 //! | mode | what the server has, once `insert` or `invalidate` has returned | what a call that begins then in another process can return |
 //! | --- | --- | --- |
-//! | [`Through`](WriteMode::Through) | Nothing older, whatever others load. If the server was not reached ([`TierStats::backlog`]): the older value, until this process has removed it in the background. | What its memory has, until the time to live of that value ends, and `stale_for` after it; with [`Tier::tracked`] until the notice arrives ([`TierStats::notices`]). What a read or a load returns that was under way in its process when the change was made. |
-//! | [`Behind`](WriteMode::Behind) | The older value until the write has left the backlog ([`Cache::flush`]). An insert then replaces what the server has, even if another process has written or invalidated it since; an invalidation is always safe. | The same, from then on. |
+//! | [`Through`](WriteMode::Through) | Nothing older, whatever others load. If the server was not reached: the older value until this process has removed it in the background ([`TierStats::backlog`]), or, if the backlog had no room for the invalidation ([`TierStats::lost_deletes`]), until the server drops it, its time to live and `stale_for` or `stale_on_error` after it was written. | What its memory has, until the time to live of that value ends, and `stale_for` after it; with [`Tier::tracked`] until the notice arrives ([`TierStats::notices`]). What a read or a load returns that was under way in its process when the change was made. A value without a time to live stays without [`Tier::tracked`]. |
+//! | [`Behind`](WriteMode::Behind) | The older value until the write has left the backlog ([`Cache::flush`]). An insert then replaces what the server has, even if another process has written or invalidated it since; an invalidation is always safe. | The same, from the moment when the write has left the backlog. Until then also the older value that the server has. |
 //! | [`ReadOnly`](WriteMode::ReadOnly) | The older value: nothing is written. | What it could before. |
 //!
 //! A value is loaded without a lease if the server was not asked or failed, took no writes, or was slow ([`Tier::hedge`]), if
@@ -49,6 +49,11 @@
 //!   locked, or invalidate.
 //! - An insert that ran into its timeout can be executed by the server after an invalidation that was sent later on another
 //!   connection.
+//! - Clocks of machines are compared. Where the clock of a reader is behind that of the writer by some time, the reader uses a
+//!   value that much longer, and at most one time to live from its read on; where it is ahead, that much shorter. After
+//!   invalidations were lost ([`TierStats::lost_deletes`]), a process does not use values of the server whose load began before
+//!   the loss by the clock of the machine that loaded them: a machine whose clock is ahead by some time can have
+//!   loaded an older value up to that time before.
 //! - A replica that takes over may lack the last writes. Leases that it lacks are ended ones.
 //! - A program that changes a key by other means removes its lease as well: `DEL p:7 lease:{p:7}`.
 //! - A lease lasts a minute, or four times the longest load so far if that is more. The first load that takes longer is not
