@@ -1,13 +1,5 @@
-//! Hits and inserts in memory, of this cache and of the quick_cache below it, to be counted:
-//!
-//! ```sh
-//! cargo build --release --manifest-path peers/Cargo.toml -p cache-peers --example instructions
-//! for count in 100000 200000; do
-//!     valgrind --tool=callgrind --callgrind-out-file=/dev/null peers/target/release/examples/instructions ours $count
-//! done
-//! ```
-//!
-//! The difference of both counts is that of 100,000 operations. `ours`, `ours-ttl` and `quick` hit; with `-insert` behind
+//! Hits and inserts in memory, of this cache, of the quick_cache below it, and of moka: a number of them, which
+//! `cargo xtask peers cache` times and counts. `ours`, `ours-ttl`, `quick`, `moka` and `moka-ttl` hit; with `-insert` behind
 //! them, they replace values.
 
 use std::error::Error;
@@ -19,6 +11,8 @@ use std::time::Duration;
 use loadline_cache::Cache;
 
 const KEYS: u64 = 10_000;
+const BUDGET: u64 = 64 << 20;
+const TTL: Duration = Duration::from_secs(600);
 type Value = [u8; 100];
 
 /// A weight like that of this cache: read from the value.
@@ -50,7 +44,22 @@ fn ours(ttl: Option<Duration>, inserts: bool, count: u64) -> Result<(), Box<dyn 
 }
 
 fn quick(inserts: bool, count: u64) {
-    let cache = quick_cache::sync::Cache::with_weighter(KEYS as usize, 64 << 20, Weight);
+    let cache = quick_cache::sync::Cache::with_weighter(KEYS as usize, BUDGET, Weight);
+    (0..KEYS).for_each(|key| cache.insert(key, Arc::new([0; 100])));
+    match inserts {
+        true => repeat(count, |key| cache.insert(key, Arc::new([0; 100]))),
+        false => repeat(count, |key| drop(black_box(cache.get(&key)))),
+    }
+}
+
+fn moka(ttl: Option<Duration>, inserts: bool, count: u64) {
+    let mut builder = moka::sync::Cache::builder()
+        .weigher(|_, value: &Arc<Value>| value.len() as u32)
+        .max_capacity(BUDGET);
+    if let Some(ttl) = ttl {
+        builder = builder.time_to_live(ttl);
+    }
+    let cache = builder.build();
     (0..KEYS).for_each(|key| cache.insert(key, Arc::new([0; 100])));
     match inserts {
         true => repeat(count, |key| cache.insert(key, Arc::new([0; 100]))),
@@ -70,9 +79,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let count = count.parse()?;
     match name {
         "ours" => ours(None, inserts, count)?,
-        "ours-ttl" => ours(Some(Duration::from_secs(600)), inserts, count)?,
+        "ours-ttl" => ours(Some(TTL), inserts, count)?,
         "quick" => quick(inserts, count),
-        _ => return Err("the subject is ours, ours-ttl or quick".into()),
+        "moka" => moka(None, inserts, count),
+        "moka-ttl" => moka(Some(TTL), inserts, count),
+        _ => return Err("the subject is ours, ours-ttl, quick, moka or moka-ttl".into()),
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `cargo xtask peers`: measures ours and its peers, interleaved in one run.
 
+mod cache;
 mod client;
 mod counts;
 mod generator;
@@ -14,7 +15,7 @@ use table::{Sample, Table};
 
 /// The arguments of `peers`.
 pub(crate) const USAGE: &str = "\
-cargo xtask peers [generator|client] [--rounds N] [--case NAME]... [--json FILE]
+cargo xtask peers [generator|client|cache] [--rounds N] [--case NAME]... [--json FILE]
                                ours and the peers interleaved in one run (FILE `-` is standard output)
 ";
 
@@ -52,6 +53,7 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let measured = match name {
         "generator" => generator::measure(&asked, &mut table),
         "client" => client::measure(&asked, &mut table),
+        "cache" => cache::measure(&asked, &mut table),
         other => bail!("unknown table `{other}`; usage:\n{USAGE}"),
     };
     finish(&asked, table, measured)
