@@ -16,6 +16,7 @@ use super::lower::{Lower, WriteMode};
 use super::memory::Memory;
 use super::metrics::{Metrics, Stats};
 use super::weigh::allocated;
+use super::worth::Worth;
 
 /// What an entry takes beyond its key and its fields: its place in the lists and the table of memory, with their room to
 /// spare, and the counts of the `Arc`. Measured by `tests/memory.rs`.
@@ -294,6 +295,15 @@ impl<K: Key, V> Core<K, V> {
     pub(crate) fn writes_below(&self) -> bool {
         let lower = self.lower.as_ref();
         lower.is_some_and(|lower| lower.mode != WriteMode::ReadOnly)
+    }
+
+    /// Whether processes share the tier below.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.lower.as_ref().is_some_and(|lower| lower.is_shared)
+    }
+
+    pub(crate) fn worth(&self) -> Option<Worth> {
+        self.lower.as_ref()?.ledger.worth()
     }
 
     pub(crate) fn stats(&self) -> Stats {

@@ -125,8 +125,8 @@ impl From<Error> for Failure {
     }
 }
 
-/// The result of writes by which of them have happened.
-pub(crate) fn written(happened: Vec<bool>) -> Vec<usize> {
+/// The places of the writes that have not happened.
+pub(crate) fn overtaken(happened: Vec<bool>) -> Vec<usize> {
     let places = happened.into_iter().enumerate();
     let overtaken = places.filter(|(_, happened)| !happened);
     overtaken.map(|(place, _)| place).collect()

@@ -21,6 +21,7 @@ mod memory;
 mod metrics;
 #[cfg(test)]
 mod model;
+mod steps;
 #[cfg(feature = "tokio")]
 mod tasks;
 mod tier;

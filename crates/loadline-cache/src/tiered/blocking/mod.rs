@@ -10,11 +10,12 @@ use super::backlog::Write;
 use super::builder::Builder;
 use super::core::{Core, Look, NewValue};
 use super::explain::Explanation;
-use super::fetch::{Answered, Fetch, Leasing, Release};
-use super::flights::{Flight, Joined, Lead};
+use super::fetch::{Answered, Fetch, Leasing, Loading, Release, Work};
+use super::flights::{Flight, Joined};
 use super::key::Key;
-use super::lower::{Decoded, Failure, Lower, Written, to_batch, to_leased, written};
+use super::lower::{Decoded, Failure, Written, overtaken, to_batch, to_leased};
 use super::metrics::Stats;
+use super::steps::{drain, overwrite, perform, read, write_alone};
 use super::trace::{self, Lookup};
 use super::tracking::Notices;
 use super::warm_up::WarmUp;
@@ -212,7 +213,7 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
     /// What the tier below memory costs and saves, once it was read and a value was loaded.
     #[must_use]
     pub fn worth(&self) -> Option<Worth> {
-        self.shared.core.lower.as_ref()?.ledger.worth()
+        self.shared.core.worth()
     }
 
     /// What the cache has done so far.
@@ -231,23 +232,7 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
     }
 
     fn overwrite(&self, key: &K, value: NewValue<V>) {
-        let core = &self.shared.core;
-        let value = match &core.lower {
-            Some(_) => value,
-            None => match core.overwrite_alone(key, value) {
-                Ok(()) => return,
-                Err(value) => value,
-            },
-        };
-        let lead: Lead<K, V> = loop {
-            match core.flights.write(key) {
-                Joined::Lead(lead) => break lead,
-                Joined::Wait(flight) => flight.wait_closed(),
-            }
-        };
-        let mut fetch = core.overwrite(key, lead, value);
-        self.shared.run(&mut fetch);
-        self.drain_later();
+        overwrite!(self, key, value, wait_closed);
     }
 
     fn refresh(&self, key: &K) {
@@ -282,44 +267,16 @@ impl<K: Key, V> AsRef<Core<K, V>> for Shared<K, V> {
 impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
     /// Performs what a call needs, until all its keys are answered.
     fn run(self: &Arc<Self>, fetch: &mut Fetch<K, V>) {
-        let core = &self.core;
-        loop {
-            while let Some(question) = core.question(fetch) {
-                self.ask(fetch, question);
-            }
-            while let Some(leasing) = core.leasing(fetch) {
-                let (leased, elapsed) = timed(|| self.lease(&leasing.keys(fetch), &leasing));
-                core.leased(fetch, leasing, leased, elapsed);
-            }
-            while let Some(loading) = core.load(fetch) {
-                let (result, elapsed) = timed(|| (self.load)(fetch.key(&loading)));
-                core.loaded(fetch, loading, result, elapsed);
-            }
-            while let Some(writes) = core.writes(fetch) {
-                let (result, elapsed) = timed(|| self.write(&writes.writes));
-                core.written(fetch, writes, &result, elapsed);
-            }
-            while let Some(Release { key, token }) = core.release(fetch) {
-                if let Ok(store) = self.store() {
-                    let (key, token) = (&key[..], &token[..]);
-                    // Otherwise it expires.
-                    let _ = store.write_leased(&[LeasedWrite::Release { key, token }]);
-                }
-            }
-            if let Some(pause) = core.pause(fetch) {
-                std::thread::sleep(pause);
-                core.poll(fetch);
-                continue;
-            }
-            match fetch.next_wait() {
-                Some((index, flight)) => core.waited(fetch, index, flight.wait()),
-                None => return,
-            }
-        }
+        perform!(self, fetch, std::thread::sleep, wait);
     }
 
-    fn lease(&self, keys: &[&[u8]], leasing: &Leasing<'_>) -> Result<Vec<Leased>, Failure> {
-        Ok((self.store()?).lease(keys, &leasing.token, leasing.time)?)
+    fn load_all(&self, fetch: &mut Fetch<K, V>, first: Loading<'_>) {
+        let mut next = Some(first);
+        while let Some(loading) = next {
+            let (result, elapsed) = timed(|| (self.load)(fetch.key(&loading)));
+            self.core.loaded(fetch, loading, result, elapsed);
+            next = self.core.load(fetch);
+        }
     }
 }
 
@@ -329,13 +286,13 @@ impl<K: Key, V> Shared<K, V> {
         store.ok_or(Failure::NotDone)
     }
 
+    fn lease(&self, keys: &[&[u8]], leasing: &Leasing<'_>) -> Result<Vec<Leased>, Failure> {
+        Ok(self.store()?.lease(keys, &leasing.token, leasing.time)?)
+    }
+
     /// Copies of the values of keys.
     fn read(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Failure> {
-        let store = self.store()?;
-        Ok(match keys {
-            [key] => vec![store.get(key)?],
-            keys => store.get_many(keys)?,
-        })
+        read!(self.store()?, keys)
     }
 
     /// Reads keys and decodes their values where they were received. Returns the time without decoding as well.
@@ -358,34 +315,19 @@ impl<K: Key, V> Shared<K, V> {
     }
 
     fn write(&self, writes: &[(Vec<u8>, Write)]) -> Written {
-        let store = self.store()?;
-        let is_shared = |lower: &Lower<K, V>| lower.is_shared;
-        if self.core.lower.as_ref().is_some_and(is_shared) {
-            return Ok(written(store.write_leased(&to_leased(writes))?));
+        match self.core.is_shared() {
+            true => self.write_leased(&to_leased(writes)),
+            false => write_alone!(self.store()?, writes),
         }
-        match writes {
-            [(key, Write::Delete)] => drop(store.delete(key)?),
-            [(key, Write::Put { frame, ttl, .. })] => match ttl {
-                Some(ttl) => store.put_for(key, frame, *ttl)?,
-                None => store.put(key, frame)?,
-            },
-            writes => store.write_many(&to_batch(writes))?,
-        }
-        Ok(Vec::new())
+    }
+
+    fn write_leased(&self, writes: &[LeasedWrite<'_>]) -> Written {
+        Ok(overtaken(self.store()?.write_leased(writes)?))
     }
 
     /// Writes the backlog. If another thread is doing so, returns its writes.
     fn drain(&self) -> Option<Arc<Flight<()>>> {
-        while let Some(drain) = self.core.drain() {
-            if let Some(other) = drain.other() {
-                return Some(other);
-            }
-            let (result, elapsed) = timed(|| self.write(&drain.writes));
-            if !drain.written(result, elapsed) {
-                break;
-            }
-        }
-        None
+        drain!(self)
     }
 }
 

@@ -94,7 +94,7 @@ impl<K: Key, V> Slot<K, V> {
 
 impl<K: Key, V> Core<K, V> {
     /// The leases that are to be asked for before values are loaded.
-    pub(crate) fn leasing(&self, fetch: &mut Fetch<K, V>) -> Option<Leasing<'_>> {
+    pub(super) fn leasing(&self, fetch: &mut Fetch<K, V>) -> Option<Leasing<'_>> {
         let lower = self.lower.as_ref().filter(|lower| lower.takes_leases())?;
         let wanted = fetch.slots.iter().enumerate();
         let wanted = wanted.filter(|(_, slot)| slot.wants_lease());
@@ -203,7 +203,7 @@ impl<K: Key, V> Core<K, V> {
     }
 
     /// The pause before the tier is asked again, if a key waits for that.
-    pub(crate) fn pause(&self, fetch: &Fetch<K, V>) -> Option<Duration> {
+    pub(super) fn pause(&self, fetch: &Fetch<K, V>) -> Option<Duration> {
         self.lower.as_ref()?.lease?;
         let now = Instant::now();
         let pauses = fetch.slots.iter().filter_map(|slot| match &slot.lease {
@@ -225,7 +225,7 @@ impl<K: Key, V> Core<K, V> {
 
     /// The next lease that is not needed any more, where others wait for its end. With a tier that has just been slow, it is
     /// left to its expiry.
-    pub(crate) fn release(&self, fetch: &mut Fetch<K, V>) -> Option<Release> {
+    pub(super) fn release(&self, fetch: &mut Fetch<K, V>) -> Option<Release> {
         let lower = self.lower.as_ref()?;
         lower.lease?;
         let is_over = |slot: &&mut Slot<K, V>| {

@@ -1,7 +1,6 @@
 //! The way of keys through the tiers, without waiting for anything.
 //!
-//! A [`Fetch`] is the state of one call. Its caller performs what it asks for, in a loop: questions to the tier below,
-//! loads, writes to the tier below, and waiting for other calls. Threads and tasks have a loop each.
+//! A [`Fetch`] is the state of one call. Its caller performs the [`Work`] that it asks for, in a loop.
 
 mod hedged;
 mod leases;
@@ -14,6 +13,7 @@ use std::time::{Duration, Instant};
 use self::leases::Lease;
 pub(crate) use self::leases::{Leasing, Release};
 pub(crate) use self::reads::Question;
+use self::writes::Writes;
 use super::backlog::Write;
 use super::core::{Core, Look};
 use super::entry::{Entry, Freshness};
@@ -69,6 +69,21 @@ pub(crate) struct Loading<'c> {
     _in_flight: Held<'c>,
 }
 
+/// What a call needs next.
+pub(crate) enum Work<'c, V> {
+    /// A read of the tier below.
+    Ask(Question<'c>),
+    Lease(Leasing<'c>),
+    /// A load, and perhaps others ([`Core::load`]).
+    Load(Loading<'c>),
+    Write(Writes<'c>),
+    Release(Release),
+    /// A pause before [`Core::poll`].
+    Pause(Duration),
+    /// The outcome of somebody else's call.
+    Wait(usize, Arc<Flight<V>>),
+}
+
 impl<K: Key, V> Fetch<K, V> {
     /// Keys of a question, in its order.
     pub(crate) fn keys<'a>(&'a self, question: &Question<'_>) -> Vec<&'a [u8]> {
@@ -81,7 +96,7 @@ impl<K: Key, V> Fetch<K, V> {
     }
 
     /// A call of somebody else to wait for, once there is nothing else to do.
-    pub(crate) fn next_wait(&self) -> Option<(usize, Arc<Flight<V>>)> {
+    fn next_wait(&self) -> Option<(usize, Arc<Flight<V>>)> {
         let slots = self.slots.iter().enumerate();
         let mut waiting = slots.filter_map(|(index, slot)| Some((index, slot.wait.clone()?)));
         waiting.next()
@@ -193,6 +208,30 @@ impl<K: Key, V> Core<K, V> {
         slot.older = self.memory.get(key);
         slot.is_refresh = true;
         Some(Fetch { slots: vec![slot] })
+    }
+
+    /// What is to be done next for a call, or `None` if all its keys are answered.
+    pub(crate) fn next(&self, fetch: &mut Fetch<K, V>) -> Option<Work<'_, V>> {
+        if let Some(question) = self.question(fetch) {
+            return Some(Work::Ask(question));
+        }
+        if let Some(leasing) = self.leasing(fetch) {
+            return Some(Work::Lease(leasing));
+        }
+        if let Some(loading) = self.load(fetch) {
+            return Some(Work::Load(loading));
+        }
+        if let Some(writes) = self.writes(fetch) {
+            return Some(Work::Write(writes));
+        }
+        if let Some(release) = self.release(fetch) {
+            return Some(Work::Release(release));
+        }
+        if let Some(pause) = self.pause(fetch) {
+            return Some(Work::Pause(pause));
+        }
+        let (index, flight) = fetch.next_wait()?;
+        Some(Work::Wait(index, flight))
     }
 
     fn tier_key(&self, key: &K) -> Vec<u8> {

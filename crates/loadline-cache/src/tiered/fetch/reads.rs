@@ -20,7 +20,7 @@ pub(crate) struct Question<'c> {
 
 impl<K: Key, V> Core<K, V> {
     /// The next read of the tier below: as many keys as fit into a batch.
-    pub(crate) fn question(&self, fetch: &mut Fetch<K, V>) -> Option<Question<'_>> {
+    pub(super) fn question(&self, fetch: &mut Fetch<K, V>) -> Option<Question<'_>> {
         let lower = self.lower.as_ref()?;
         for slot in fetch.slots.iter_mut().filter(|slot| slot.asks()) {
             if !slot.is_in_no_backlog {

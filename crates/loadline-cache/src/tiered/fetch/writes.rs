@@ -126,7 +126,7 @@ impl<K: Key, V> Core<K, V> {
     }
 
     /// The next writes to the tier below: as many bytes as fit into a batch.
-    pub(crate) fn writes(&self, fetch: &mut Fetch<K, V>) -> Option<Writes<'_>> {
+    pub(super) fn writes(&self, fetch: &mut Fetch<K, V>) -> Option<Writes<'_>> {
         let lower = self.lower.as_ref()?;
         let (mut slots, mut writes, mut bytes) = (Vec::new(), Vec::new(), 0);
         for (index, slot) in fetch.slots.iter_mut().enumerate() {

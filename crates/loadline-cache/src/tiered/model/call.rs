@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::fetch::writes::Writes;
-use super::super::fetch::{Leasing, Loading, Question};
+use super::super::fetch::{Leasing, Loading, Question, Work};
 use super::super::lower::{Failure, Written};
 use super::world::World;
 use super::{Call, MS, Model};
@@ -62,24 +62,20 @@ pub(super) fn step<'c>(
             core.written(call, writes, &result, MS);
             Stage::Next
         }
-        Stage::Next => {
-            if let Some(question) = core.question(call) {
-                Stage::Asked(question, None)
-            } else if let Some(leasing) = core.leasing(call) {
-                Stage::Leasing(leasing, None)
-            } else if let Some(loading) = core.load(call) {
-                Stage::Loading(loading, None)
-            } else if let Some(writes) = core.writes(call) {
-                Stage::Writing(writes, None)
-            } else if let Some((index, flight)) = call.next_wait() {
+        Stage::Next => match core.next(call) {
+            Some(Work::Ask(question)) => Stage::Asked(question, None),
+            Some(Work::Lease(leasing)) => Stage::Leasing(leasing, None),
+            Some(Work::Load(loading)) => Stage::Loading(loading, None),
+            Some(Work::Write(writes)) => Stage::Writing(writes, None),
+            Some(Work::Wait(index, flight)) => {
                 if let Some(outcome) = flight.outcome_now() {
                     core.waited(call, index, outcome);
                 }
                 Stage::Next
-            } else {
-                return (Stage::Next, true);
             }
-        }
+            Some(Work::Release(_) | Work::Pause(_)) => unreachable!("loads are not shared"),
+            None => return (Stage::Next, true),
+        },
     };
     (next, false)
 }

@@ -28,7 +28,7 @@ use super::clock::ManualClock;
 use super::codec::Raw;
 use super::core::Core;
 use super::entry::{Lifetimes, mix};
-use super::fetch::Fetch;
+use super::fetch::{Fetch, Work};
 use super::flights::Joined;
 use super::frame::{Format, Times};
 use super::lower::{Found, Lower, WriteMode};
@@ -244,7 +244,9 @@ fn a_value_that_changes_while_it_is_read_is_not_kept() {
     let notice = || Invalidation::Key(b"p:1".to_vec().into());
     let read = |changes: Option<Invalidation>| {
         let mut call = core.fetch([1].iter());
-        let question = core.question(&mut call).unwrap();
+        let Some(Work::Ask(question)) = core.next(&mut call) else {
+            panic!("the tier is asked");
+        };
         changes
             .into_iter()
             .for_each(|notice| assert!(core.take_notice(notice)));

@@ -14,11 +14,12 @@ use super::backlog::Write;
 use super::builder::Builder;
 use super::core::{Core, Look, NewValue};
 use super::explain::Explanation;
-use super::fetch::{Fetch, Leasing, Question, Release};
-use super::flights::{Flight, Joined, Lead};
+use super::fetch::{Fetch, Leasing, Loading, Question, Release, Work};
+use super::flights::{Flight, Joined};
 use super::key::Key;
-use super::lower::{Failure, Lower, Written, to_batch, to_leased, written};
+use super::lower::{Failure, Written, overtaken, to_batch, to_leased};
 use super::metrics::Stats;
+use super::steps::{drain, overwrite, perform, read, write_alone};
 use super::trace::{self, Lookup};
 use super::tracking::Notices;
 use super::warm_up::WarmUp;
@@ -28,6 +29,18 @@ use crate::{Error, Leased, LeasedWrite, LoadError};
 
 pub(crate) use self::link::AsyncLink;
 
+/// The result of a request to the store, unless its time is over before.
+macro_rules! on_store {
+    ($shared:expr, $store:ident => $request:expr) => {{
+        let link = $shared.link.as_ref().ok_or(Failure::NotDone)?;
+        let request = async {
+            let $store = link.store().await.ok_or(Failure::NotDone)?;
+            $request
+        };
+        let answer = tokio::time::timeout(link.timeout, request).await;
+        answer.unwrap_or(Err(Failure::Unknown))
+    }};
+}
 /// Refreshes at a time. More are not begun.
 const MOST_REFRESHES: usize = 64;
 /// How long `flush` tries.
@@ -200,7 +213,7 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
     /// What the tier below memory costs and saves, once it was read and a value was loaded.
     #[must_use]
     pub fn worth(&self) -> Option<Worth> {
-        self.shared.core.lower.as_ref()?.ledger.worth()
+        self.shared.core.worth()
     }
 
     /// What the cache has done so far.
@@ -219,23 +232,7 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
     }
 
     async fn overwrite(&self, key: &K, value: NewValue<V>) {
-        let core = &self.shared.core;
-        let value = match &core.lower {
-            Some(_) => value,
-            None => match core.overwrite_alone(key, value) {
-                Ok(()) => return,
-                Err(value) => value,
-            },
-        };
-        let lead: Lead<K, V> = loop {
-            match core.flights.write(key) {
-                Joined::Lead(lead) => break lead,
-                Joined::Wait(flight) => flight.closed().await,
-            }
-        };
-        let mut fetch = core.overwrite(key, lead, value);
-        self.shared.run(&mut fetch).await;
-        self.drain_later();
+        overwrite!(self, key, value, closed, await);
     }
 
     fn refresh(&self, key: &K) {
@@ -296,37 +293,7 @@ impl<K: Key, V> AsRef<Core<K, V>> for Shared<K, V> {
 impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
     /// Performs what a call needs, until all its keys are answered.
     async fn run(self: &Arc<Self>, fetch: &mut Fetch<K, V>) {
-        let core = &self.core;
-        loop {
-            while let Some(question) = core.question(fetch) {
-                self.ask(fetch, question).await;
-            }
-            while let Some(leasing) = core.leasing(fetch) {
-                let keys = leasing.keys(fetch);
-                let (leased, elapsed) = timed(self.lease(&keys, &leasing)).await;
-                core.leased(fetch, leasing, leased, elapsed);
-            }
-            self.load_all(fetch).await;
-            while let Some(writes) = core.writes(fetch) {
-                let (result, elapsed) = timed(self.write(&writes.writes)).await;
-                core.written(fetch, writes, &result, elapsed);
-            }
-            while let Some(release) = core.release(fetch) {
-                self.release(&release).await;
-            }
-            if let Some(pause) = core.pause(fetch) {
-                tokio::time::sleep(pause).await;
-                core.poll(fetch);
-                continue;
-            }
-            match fetch.next_wait() {
-                Some((index, flight)) => {
-                    let outcome = flight.outcome().await;
-                    core.waited(fetch, index, outcome);
-                }
-                None => return,
-            }
-        }
+        perform!(self, fetch, tokio::time::sleep, outcome, await);
     }
 
     /// Reads the keys of a question. If the read takes longer than it should, its values are loaded beside it, and for each
@@ -385,35 +352,17 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
     }
 
     async fn lease(&self, keys: &[&[u8]], leasing: &Leasing<'_>) -> Result<Vec<Leased>, Failure> {
-        let link = self.link.as_ref().ok_or(Failure::NotDone)?;
-        let leased = async {
-            let store = link.store().await.ok_or(Failure::NotDone)?;
-            Ok(store.lease(keys, &leasing.token, leasing.time).await?)
-        };
-        let leased = tokio::time::timeout(link.timeout, leased).await;
-        leased.unwrap_or(Err(Failure::Unknown))
+        on_store!(self, store => Ok(store.lease(keys, &leasing.token, leasing.time).await?))
     }
 
-    /// Removes a lease. One that remains expires.
-    async fn release(&self, release: &Release) {
-        let Some(link) = &self.link else {
-            return;
-        };
-        let removed = async {
-            if let Some(store) = link.store().await {
-                let (key, token) = (&release.key[..], &release.token[..]);
-                let release = [LeasedWrite::Release { key, token }];
-                let _ = store.write_leased(&release).await;
-            }
-        };
-        let _ = tokio::time::timeout(link.timeout, removed).await;
-    }
-
-    async fn load_all(&self, fetch: &mut Fetch<K, V>) {
+    /// Loads values at the same time.
+    async fn load_all(&self, fetch: &mut Fetch<K, V>, first: Loading<'_>) {
         let mut loads = FuturesUnordered::new();
-        while let Some(loading) = self.core.load(fetch) {
+        let mut next = Some(first);
+        while let Some(loading) = next {
             let load = (self.load)(fetch.key(&loading).clone());
             loads.push(async { (timed(load).await, loading) });
+            next = self.core.load(fetch);
         }
         while let Some(((result, elapsed), loading)) = loads.next().await {
             self.core.loaded(fetch, loading, result, elapsed);
@@ -421,53 +370,23 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
     }
 
     async fn read(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Failure> {
-        let link = self.link.as_ref().ok_or(Failure::NotDone)?;
-        let values = async {
-            let store = link.store().await.ok_or(Failure::NotDone)?;
-            Ok(match keys {
-                [key] => vec![store.get(key).await?],
-                keys => store.get_many(keys).await?,
-            })
-        };
-        let values = tokio::time::timeout(link.timeout, values).await;
-        values.unwrap_or(Err(Failure::Unknown))
+        on_store!(self, store => read!(store, keys, await))
     }
 
     async fn write(&self, writes: &[(Vec<u8>, Write)]) -> Written {
-        let link = self.link.as_ref().ok_or(Failure::NotDone)?;
-        let result = async {
-            let store = link.store().await.ok_or(Failure::NotDone)?;
-            let is_shared = |lower: &Lower<K, V>| lower.is_shared;
-            if self.core.lower.as_ref().is_some_and(is_shared) {
-                let happened = store.write_leased(&to_leased(writes)).await?;
-                return Ok(written(happened));
-            }
-            match writes {
-                [(key, Write::Delete)] => drop(store.delete(key).await?),
-                [(key, Write::Put { frame, ttl, .. })] => match ttl {
-                    Some(ttl) => store.put_for(key, frame, *ttl).await?,
-                    None => store.put(key, frame).await?,
-                },
-                writes => store.write_many(&to_batch(writes)).await?,
-            }
-            Ok(Vec::new())
-        };
-        let result = tokio::time::timeout(link.timeout, result).await;
-        result.unwrap_or(Err(Failure::Unknown))
+        match self.core.is_shared() {
+            true => self.write_leased(&to_leased(writes)).await,
+            false => on_store!(self, store => write_alone!(store, writes, await)),
+        }
+    }
+
+    async fn write_leased(&self, writes: &[LeasedWrite<'_>]) -> Written {
+        on_store!(self, store => Ok(overtaken(store.write_leased(writes).await?)))
     }
 
     /// Writes the backlog. If another task is doing so, returns its writes.
     async fn drain(&self) -> Option<Arc<Flight<()>>> {
-        while let Some(drain) = self.core.drain() {
-            if let Some(other) = drain.other() {
-                return Some(other);
-            }
-            let (result, elapsed) = timed(self.write(&drain.writes)).await;
-            if !drain.written(result, elapsed) {
-                break;
-            }
-        }
-        None
+        drain!(self, await)
     }
 }
 
