@@ -2,20 +2,22 @@
 
 mod cluster;
 mod local;
+mod remote;
 mod server;
 
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Duration;
 
+use loadline_client::cluster::Cluster;
 use loadline_client::commands::{get, unwatch, watch};
 use loadline_client::multiplexed::Dedicated;
 use loadline_client::{Request, atomic};
 use loadline_store::Durability;
 
-use self::cluster::ClusterTasks;
 use self::local::LocalTasks;
-use self::server::ServerTasks;
+use self::remote::RemoteTasks;
+use self::server::Server;
 use crate::batch::Write;
 use crate::leases::{CANNOT_LEASE, Leased, LeasedWrite, lease_key};
 use crate::place::{Place, Wait};
@@ -133,8 +135,8 @@ pub(crate) async fn open_place(place: Place) -> Result<Box<dyn AsyncKeyValue>, E
             let store = crate::blocking::open_place(place)?;
             Box::new(LocalTasks::new(store.into(), waits))
         }
-        Place::Server(url, wait) => Box::new(ServerTasks::open(&url, wait).await?),
-        Place::Cluster(url, wait) => Box::new(ClusterTasks::open(&url, wait).await?),
+        Place::Server(url, wait) => Box::new(RemoteTasks::new(Server::open(&url).await?, wait)),
+        Place::Cluster(url, wait) => Box::new(RemoteTasks::new(Cluster::open(&url).await?, wait)),
     })
 }
 
