@@ -111,6 +111,7 @@ mod idle;
 mod leases;
 mod place;
 mod requests;
+mod steps;
 #[cfg(feature = "tokio")]
 mod tasks;
 mod tiered;

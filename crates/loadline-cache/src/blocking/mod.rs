@@ -18,6 +18,7 @@ use self::server::ServerStore;
 use crate::batch::Write;
 use crate::leases::{CANNOT_LEASE, Leased, LeasedWrite, lease_key};
 use crate::place::{Place, Wait};
+use crate::steps::{apply_on, run_confirmed, swap_on, write_each, write_unscripted_on};
 use crate::{Batch, Error, requests};
 
 /// A store of bytes by key. Threads share it by reference (or in an `Arc`).
@@ -214,35 +215,16 @@ pub(crate) fn open_place(place: Place) -> Result<Box<dyn KeyValue>, Error> {
     })
 }
 
-/// Runs a request, and waits for replicas where that is asked for.
 fn run_confirmed<T, Q: Request<Output = Result<T, loadline_client::Error>>>(
     connection: &mut Connection,
     request: Q,
     wait: Option<Wait>,
 ) -> Result<T, Error> {
-    let Some(wait) = wait else {
-        return Ok(connection.run(request)?);
-    };
-    let (written, reached) = connection.run((request, requests::wait(wait)));
-    let written = written?;
-    requests::confirm(wait, reached?)?;
-    Ok(written)
+    run_confirmed!(connection, request, wait)
 }
 
-/// Performs the writes of a batch one after the other.
 fn write_each<S: KeyValue + ?Sized>(store: &S, batch: &Batch) -> Result<(), Error> {
-    for write in &batch.writes {
-        match write {
-            Write::Put { key, value, ttl } => match ttl {
-                Some(ttl) => store.put_for(key, value, *ttl)?,
-                None => store.put(key, value)?,
-            },
-            Write::Delete { key } => {
-                store.delete(key)?;
-            }
-        }
-    }
-    Ok(())
+    write_each!(store, batch)
 }
 
 /// Sends requests together, and waits for replicas where that is asked for.
@@ -267,16 +249,10 @@ fn write_on(connection: &mut Connection, batch: &Batch, wait: Option<Wait>) -> R
     Ok(())
 }
 
-/// Runs the writes of a batch as a transaction.
 fn apply_on(connection: &mut Connection, batch: &Batch, wait: Option<Wait>) -> Result<(), Error> {
-    let replies = run_confirmed(connection, atomic(requests::writes(batch)), wait)?;
-    for reply in replies.into_iter().flatten() {
-        reply?;
-    }
-    Ok(())
+    apply_on!(connection, batch, wait)
 }
 
-/// Watches a key, compares its value, and writes if nothing has changed it since; otherwise it begins again.
 fn swap_on(
     connection: &mut Connection,
     key: &[u8],
@@ -284,51 +260,13 @@ fn swap_on(
     next: Option<&[u8]>,
     wait: Option<Wait>,
 ) -> Result<bool, Error> {
-    loop {
-        connection.run(watch(key))?;
-        let value: Result<Option<Vec<u8>>, _> = connection.run(get(key));
-        if !matches!(&value, Ok(value) if value.as_deref() == expected) {
-            connection.run(unwatch())?;
-            value?;
-            return Ok(false);
-        }
-        let mut batch = Batch::new();
-        match next {
-            Some(next) => batch.put(key, next),
-            None => batch.delete(key),
-        };
-        let written = run_confirmed(connection, atomic(requests::writes(&batch)), wait)?;
-        if let Some(replies) = written {
-            for reply in replies {
-                reply?;
-            }
-            return Ok(true);
-        }
-    }
+    swap_on!(connection, key, expected, next, wait)
 }
 
-/// Watches the lease of a key, compares its token, and writes if nothing has changed it since; otherwise it begins again.
 fn write_unscripted_on(
     connection: &mut Connection,
     write: &LeasedWrite<'_>,
     wait: Option<Wait>,
 ) -> Result<bool, Error> {
-    let lease = lease_key(write.key());
-    loop {
-        if let Some(token) = write.token() {
-            let (watched, current) = connection.run((watch(&lease), get(&lease)));
-            watched?;
-            let current: Option<Vec<u8>> = current?;
-            if current.as_deref() != Some(token) {
-                connection.run(unwatch())?;
-                return Ok(false);
-            }
-        }
-        if let Some(replies) = run_confirmed(connection, atomic(write.steps()), wait)? {
-            for reply in replies {
-                reply?;
-            }
-            return Ok(true);
-        }
-    }
+    write_unscripted_on!(connection, write, wait)
 }

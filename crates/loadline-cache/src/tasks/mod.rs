@@ -21,6 +21,7 @@ use self::server::Server;
 use crate::batch::Write;
 use crate::leases::{CANNOT_LEASE, Leased, LeasedWrite, lease_key};
 use crate::place::{Place, Wait};
+use crate::steps::{apply_on, run_confirmed, swap_on, write_each, write_unscripted_on};
 use crate::{Batch, Error, requests};
 
 /// The result of an operation, once it is there. Dropped before, a write may or may not happen.
@@ -140,7 +141,6 @@ pub(crate) async fn open_place(place: Place) -> Result<Box<dyn AsyncKeyValue>, E
     })
 }
 
-/// Runs a request, and waits for replicas where that is asked for.
 async fn run_confirmed<T, Q>(
     connection: &mut Dedicated,
     request: Q,
@@ -149,46 +149,21 @@ async fn run_confirmed<T, Q>(
 where
     Q: Request<Output = Result<T, loadline_client::Error>>,
 {
-    let Some(wait) = wait else {
-        return Ok(connection.run(request).await?);
-    };
-    let (written, reached) = connection.run((request, requests::wait(wait))).await;
-    let written = written?;
-    requests::confirm(wait, reached?)?;
-    Ok(written)
+    run_confirmed!(connection, request, wait, await)
 }
 
-/// Performs the writes of a batch one after the other.
 async fn write_each<S: AsyncKeyValue + ?Sized>(store: &S, batch: &Batch) -> Result<(), Error> {
-    for write in &batch.writes {
-        match write {
-            Write::Put { key, value, ttl } => match ttl {
-                Some(ttl) => store.put_for(key, value, *ttl).await?,
-                None => store.put(key, value).await?,
-            },
-            Write::Delete { key } => {
-                store.delete(key).await?;
-            }
-        }
-    }
-    Ok(())
+    write_each!(store, batch, await)
 }
 
-/// Runs the writes of a batch as a transaction.
 async fn apply_on(
     connection: &mut Dedicated,
     batch: &Batch,
     wait: Option<Wait>,
 ) -> Result<(), Error> {
-    let replies = run_confirmed(connection, atomic(requests::writes(batch)), wait).await?;
-    for reply in replies.into_iter().flatten() {
-        reply?;
-    }
-    Ok(())
+    apply_on!(connection, batch, wait, await)
 }
 
-/// Watches a key, compares its value, and writes if nothing has changed it since; otherwise it begins again. The
-/// connection may watch the key afterwards.
 async fn swap_on(
     connection: &mut Dedicated,
     key: &[u8],
@@ -196,50 +171,13 @@ async fn swap_on(
     next: Option<&[u8]>,
     wait: Option<Wait>,
 ) -> Result<bool, Error> {
-    loop {
-        connection.run(watch(key)).await?;
-        let value: Option<Vec<u8>> = connection.run(get(key)).await?;
-        if value.as_deref() != expected {
-            connection.run(unwatch()).await?;
-            return Ok(false);
-        }
-        let mut batch = Batch::new();
-        match next {
-            Some(next) => batch.put(key, next),
-            None => batch.delete(key),
-        };
-        let request = atomic(requests::writes(&batch));
-        if let Some(replies) = run_confirmed(connection, request, wait).await? {
-            for reply in replies {
-                reply?;
-            }
-            return Ok(true);
-        }
-    }
+    swap_on!(connection, key, expected, next, wait, await)
 }
 
-/// Watches the lease of a key, compares its token, and writes if nothing has changed it since; otherwise it begins again.
 async fn write_unscripted_on(
     connection: &mut Dedicated,
     write: &LeasedWrite<'_>,
     wait: Option<Wait>,
 ) -> Result<bool, Error> {
-    let lease = lease_key(write.key());
-    loop {
-        if let Some(token) = write.token() {
-            let (watched, current) = connection.run((watch(&lease), get(&lease))).await;
-            watched?;
-            let current: Option<Vec<u8>> = current?;
-            if current.as_deref() != Some(token) {
-                connection.run(unwatch()).await?;
-                return Ok(false);
-            }
-        }
-        if let Some(replies) = run_confirmed(connection, atomic(write.steps()), wait).await? {
-            for reply in replies {
-                reply?;
-            }
-            return Ok(true);
-        }
-    }
+    write_unscripted_on!(connection, write, wait, await)
 }
