@@ -33,9 +33,17 @@
 //!
 //! | mode | what the server has, once `insert` or `invalidate` has returned | what a call that begins then in another process can return |
 //! | --- | --- | --- |
-//! | [`Through`](WriteMode::Through) | Nothing older, whatever others load. If the server was not reached: the older value until this process has removed it in the background ([`TierStats::backlog`]), or, if the backlog had no room for the invalidation ([`TierStats::lost_deletes`]), until the server drops it, its time to live and `stale_for` or `stale_on_error` after it was written. | What its memory has, until the time to live of that value ends, and `stale_for` after it; with [`Tier::tracked`] until the notice arrives ([`TierStats::notices`]). What a read or a load returns that was under way in its process when the change was made. A value without a time to live stays without [`Tier::tracked`]. |
-//! | [`Behind`](WriteMode::Behind) | The older value until the write has left the backlog ([`Cache::flush`]). An insert then replaces what the server has, even if another process has written or invalidated it since; an invalidation is always safe. | The same, from the moment when the write has left the backlog. Until then also the older value that the server has. |
+//! | [`Through`](WriteMode::Through) | Nothing older, whatever others load. | What its memory has, until the time to live of that value ends, and `stale_for` after it; with [`Tier::tracked`] until the notice arrives ([`TierStats::notices`]). What a read or a load returns that was under way in its process when the change was made. |
+//! | [`Behind`](WriteMode::Behind) | The older value until the write has left the backlog ([`Cache::flush`]). An insert then replaces what the server has, even if another process has written or invalidated it since; an invalidation is always safe. | The same, from the moment when the write has left the backlog; until then also what the server has. |
 //! | [`ReadOnly`](WriteMode::ReadOnly) | The older value: nothing is written. | What it could before. |
+//!
+//! Without [`Tier::tracked`], memory keeps a value that has no time to live until it is evicted, whatever other processes
+//! change.
+//!
+//! If the server was not reached, it has the older value until this process has removed it in the background
+//! ([`TierStats::backlog`]). If the backlog had no room for that ([`TierStats::lost_deletes`]), or the process has ended, the
+//! server has it until its expiry: the time to live, and then the longer of `stale_for` and `stale_on_error`. Without a time to
+//! live, it stays.
 //!
 //! A value is loaded without a lease if the server was not asked or failed, took no writes, or was slow ([`Tier::hedge`]), if
 //! [`Tier::bypass_if_slower`] left it out, if an invalidation of the key waits in the backlog, and in mode `ReadOnly`. It is

@@ -313,8 +313,8 @@ pub struct TierStats {
     /// Whether the breaker of the tier as a whole or that of reads is open: the tier is not read, except for a probe now and
     /// then.
     pub is_open: bool,
-    /// Whether the tier refuses values or invalidations while it is read: they are not sent, except for a probe now and
-    /// then. So does a Redis server that is full, a replica, or without enough replicas.
+    /// Whether the breaker of values or that of invalidations is open: they are not sent, except for a probe now and then,
+    /// while the tier can be read. So it is with a Redis server that is full, a replica, or without enough replicas.
     pub refuses_writes: bool,
     /// How often one of the breakers of `is_open` has opened.
     pub opened: u64,

@@ -205,9 +205,10 @@ impl Tier {
     /// The breaker: it opens after `failures` in a row, and lets a probe pass after `first_pause`, which doubles up to
     /// `longest_pause`. Default 3, 100 ms and 800 ms.
     ///
-    /// Writes that are refused by a store that answers (a Redis server that is full, a replica, or without enough replicas;
-    /// a full disk) do not open it. They have breakers of their own, one for values and one for invalidations
-    /// ([`TierStats::refuses_writes`](super::TierStats::refuses_writes)).
+    /// A lost connection ([`Error::Client`]) and a request that ran into its timeout concern the tier as a whole. Reads,
+    /// values and invalidations have a breaker each besides, which any other failure of theirs concerns: what a store refuses
+    /// that answers (a Redis server that is full, a replica, or without enough replicas; a full disk), and errors that say
+    /// nothing about other requests. [`TierStats`](super::TierStats) has their states.
     #[must_use]
     pub fn breaker(
         mut self,
