@@ -142,6 +142,12 @@ pub(crate) fn write_error(text: &str) {
 
 /// The record in `path`.
 pub(crate) fn read_record(path: &Path) -> Result<Record, Failure> {
+    if is_missing(path) {
+        let path = path.display();
+        return Err(Failure::bad_file(format!(
+            "{path} could not be read: there is no such file.\nWrite a record with `loadline run TARGET --json {path}`, or check the path."
+        )));
+    }
     let bytes = read_bounded(path, LARGEST_RECORD_BYTES)?;
     Record::from_json(&bytes)
         .map_err(|error| Failure::bad_file(format!("{}: {error}", path.display())))
@@ -183,9 +189,13 @@ pub(crate) fn read_kept(path: &Path) -> Result<Kept, Failure> {
     .map_err(wrong)
 }
 
+fn is_missing(path: &Path) -> bool {
+    path.try_exists().is_ok_and(|exists| !exists)
+}
+
 /// The bytes of the baseline in `path`, with a word on where baselines come from if there is none.
 fn read_baseline_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    if path.try_exists().is_ok_and(|exists| !exists) {
+    if is_missing(path) {
         let path = path.display();
         if path.to_string().contains(':') {
             let path = crate::secret::redact_argument(&path.to_string());
@@ -223,7 +233,13 @@ pub(crate) fn read_password(path: &Path) -> Result<Secret, Failure> {
 /// The bytes of `path`, refused above `most_bytes`.
 pub(crate) fn read_bounded(path: &Path, most_bytes: u64) -> Result<Vec<u8>, Failure> {
     let unreadable = |error: io::Error| {
-        Failure::bad_file(format!("{} could not be read: {error}.", path.display()))
+        let path = path.display();
+        Failure::bad_file(match error.kind() {
+            io::ErrorKind::NotFound => {
+                format!("{path} could not be read: there is no such file; check the path.")
+            }
+            _ => format!("{path} could not be read: {error}."),
+        })
     };
     let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
@@ -344,12 +360,18 @@ mod tests {
             read_bounded(file.path(), 10).unwrap_err().exit(),
             Exit::BadFile
         );
-        assert_eq!(
-            read_bounded(Path::new("/no/such/file"), 10)
-                .unwrap_err()
-                .exit(),
-            Exit::BadFile
+        let missing = Path::new("/no/such/file");
+        let bounded = read_bounded(missing, 10).unwrap_err();
+        let record = read_record(missing).unwrap_err();
+        assert!(bounded.to_string().ends_with("check the path."));
+        assert!(
+            record
+                .to_string()
+                .contains("`loadline run TARGET --json /no/such/file`")
         );
+        for failure in [bounded, record] {
+            assert_eq!(failure.exit(), Exit::BadFile);
+        }
     }
 
     #[test]

@@ -13,6 +13,21 @@ use crate::target::Target;
 /// Commands that the documents speak of and that do not exist yet.
 const NOT_BUILT: [&str; 1] = ["failover"];
 
+/// Flags of redis-benchmark and redis-cli, and what is written instead.
+const OTHERS: [(&str, &str); 11] = [
+    ("-a", "redis://:PASSWORD@HOST:PORT, or --password-file"),
+    ("-c", "`--connections`"),
+    ("-d", "`--value-size`"),
+    ("-n", "`--ops`"),
+    ("-p", "the port in the target: redis://HOST:PORT"),
+    ("-P", "`--pipeline`"),
+    ("-r", "`--keys`"),
+    ("-t", "`--workload`"),
+    ("--host", "the host in the target: redis://HOST:PORT"),
+    ("--port", "the port in the target: redis://HOST:PORT"),
+    ("--tls", "the scheme of the target: rediss://HOST:PORT"),
+];
+
 /// What is wrong with `words`, which the parser refused with `error`: one line that says it, and one
 /// that says where to look.
 pub(crate) fn refusal(words: &[OsString], error: &Error) -> String {
@@ -69,10 +84,14 @@ fn unknown_argument(error: &Error) -> String {
     if digits.starts_with(|c: char| c.is_ascii_digit()) {
         return format!("invalid value `{argument}`: no value can be negative.");
     }
-    let suggestion = text(error, ContextKind::SuggestedArg)
-        .map(|name| format!("; did you mean `{name}`?"))
-        .unwrap_or_else(|| ".".into());
-    format!("unknown argument `{argument}`{suggestion}")
+    if let Some((_, ours)) = OTHERS.iter().find(|(other, _)| *other == argument) {
+        return format!("unknown argument `{argument}`; here, it is {ours}.");
+    }
+    let meant = text(error, ContextKind::SuggestedArg)
+        .filter(|name| closest(argument, [*name]).is_some())
+        .map(|name| format!("; did you mean `{name}`?"));
+    let meant = meant.unwrap_or_else(|| ".".into());
+    format!("unknown argument `{argument}`{meant}")
 }
 
 /// The argument, and what its value is not.
@@ -154,6 +173,14 @@ mod tests {
             (
                 &["x", "run", "--pipline", "5"],
                 "loadline: unknown argument `--pipline`; did you mean `--pipeline`?\nSee `loadline run --help`.",
+            ),
+            (
+                &["x", "run", "-c", "50"],
+                "loadline: unknown argument `-c`; here, it is `--connections`.\nSee `loadline run --help`.",
+            ),
+            (
+                &["x", "tiers", "--redis", "redis://localhost"],
+                "loadline: unknown argument `--redis`.\nSee `loadline tiers --help`.",
             ),
             (
                 &["x", "gate"],

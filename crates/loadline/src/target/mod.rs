@@ -20,6 +20,10 @@ pub(crate) use program::{Configuration, Copied, Program, Setting, is_left_out};
 /// Engines in process that a later form of `loadline` measures.
 const ENGINES: [&str; 6] = ["store", "heed", "redb", "fjall", "rocksdb", "sqlite"];
 
+/// All forms of a TARGET.
+const FORMS: &str = "it is redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH, embedded, ram, spawn:PROGRAM, \
+    cluster://HOST:PORT[,HOST:PORT] or spawn-cluster:PROGRAM";
+
 /// What a TARGET is or begins with.
 const KINDS: [&str; 8] = [
     "embedded",
@@ -137,13 +141,7 @@ impl Target {
             _ => {}
         }
         let Some((scheme, rest)) = text.split_once(':') else {
-            if let Some(meant) = suggest::closest(text, KINDS) {
-                return Err(wrong(&format!("did you mean `{meant}`?")));
-            }
-            return Err(wrong(
-                "a target is redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH, embedded, ram, spawn:PROGRAM, \
-                 cluster://HOST:PORT[,HOST:PORT] or spawn-cluster:PROGRAM.",
-            ));
+            return Err(wrong(&of_a_word(text)));
         };
         match scheme {
             "redis" | "rediss" => parse_tcp(text).map(Self::Server).map_err(|why| wrong(&why)),
@@ -169,17 +167,17 @@ impl Target {
             engine if ENGINES.contains(&engine) => Err(wrong(
                 "this is an engine, which `loadline engines` measures; here, `ram` is our store in this process.",
             )),
-            host if rest.parse::<u16>().is_ok() => Err(wrong(&format!(
-                "missing scheme; write redis://{host}:{rest}."
-            ))),
+            host if rest.parse::<u16>().is_ok() => {
+                let host = host.rsplit_once('/').map_or(host, |(_, host)| host);
+                Err(wrong(&format!(
+                    "missing scheme; write redis://{host}:{rest}."
+                )))
+            }
             _ if suggest::closest(scheme, KINDS).is_some() => {
                 let hint = suggest::hint(scheme, KINDS);
                 Err(wrong(&format!("unknown kind of target `{scheme}`{hint}")))
             }
-            _ => Err(wrong(
-                "unknown kind of target; it is redis://, rediss://, unix://, embedded, ram, spawn:PROGRAM, \
-                 cluster:// or spawn-cluster:PROGRAM.",
-            )),
+            _ => Err(wrong(&format!("unknown kind of target; {FORMS}."))),
         }
     }
 
@@ -319,8 +317,35 @@ fn parse_server(url: &str) -> Result<Server, String> {
     })
 }
 
+/// What is wrong with a target without a colon.
+fn of_a_word(text: &str) -> String {
+    let is_host = text == "localhost" || text.parse::<IpAddr>().is_ok();
+    match text {
+        "redis" | "rediss" | "cluster" => {
+            format!("the address is missing; write {text}://HOST:PORT.")
+        }
+        "spawn" | "spawn-cluster" => {
+            format!("the program is missing, such as {text}:redis-server.")
+        }
+        "unix" => "the path is missing; write unix:///path/to.sock.".to_owned(),
+        "redis-server" | "valkey-server" => format!("write spawn:{text} to start one."),
+        _ if is_host => format!("missing scheme; write redis://{text}:6379."),
+        _ => match suggest::closest(text, KINDS) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("unknown target; {FORMS}."),
+        },
+    }
+}
+
 fn parse_tcp(text: &str) -> Result<Server, String> {
-    let server = parse_server(text)?;
+    let (scheme, rest) = text.split_once(':').unwrap_or_default();
+    if !rest.starts_with("//") && !rest.contains('@') {
+        let rest = rest.trim_start_matches('/');
+        return Err(format!("two slashes are missing; write {scheme}://{rest}."));
+    }
+    let server = parse_server(text).map_err(|why| {
+        format!("{why}\nWrite {scheme}://HOST:PORT, such as {scheme}://localhost:6379.")
+    })?;
     if text.contains('?') {
         return Err("a target has no options after `?`; percent-encode it as %3F if it is part of the password.".into());
     }
@@ -505,6 +530,29 @@ mod tests {
             let failure = Target::parse(text).unwrap_err();
             assert_eq!(failure.exit(), Exit::Usage, "{text}");
             assert!(!failure.to_string().contains("hunter2"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn refusal_says_what_to_write() {
+        for (text, said) in [
+            ("localhost", "write redis://localhost:6379."),
+            ("127.0.0.1", "write redis://127.0.0.1:6379."),
+            ("localhost:7000", "write redis://localhost:7000."),
+            ("redis//localhost:7000", "write redis://localhost:7000."),
+            ("redis:/localhost", "write redis://localhost."),
+            ("redis:localhost:7000", "write redis://localhost:7000."),
+            ("redis", "write redis://HOST:PORT."),
+            ("spawn", "such as spawn:redis-server."),
+            ("unix", "write unix:///path/to.sock."),
+            ("redis-server", "write spawn:redis-server to start one."),
+            ("redis://localhost:abc", "such as redis://localhost:6379"),
+            ("embeded", "did you mean `embedded`?"),
+            ("http://localhost", "it is redis://HOST:PORT"),
+            ("nonsense", "it is redis://HOST:PORT"),
+        ] {
+            let failure = Target::parse(text).unwrap_err().to_string();
+            assert!(failure.contains(said), "{text}: {failure}");
         }
     }
 
