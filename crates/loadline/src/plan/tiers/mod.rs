@@ -24,8 +24,10 @@ use crate::workload;
 pub(crate) use arms::{Arm, Flawed, Setup, Step, TierOp, TierStage};
 pub(crate) use load::{CacheLoad, PHASES};
 
-/// Time per arm, unless another was asked for: ten blocks of 50 ms.
+/// Time per arm, unless another was asked for: all arms take a minute.
 const DEFAULT_LENGTH: Duration = Duration::from_millis(350);
+/// Rounds of that time: intervals take eight at least.
+const DEFAULT_ROUNDS: u32 = 10;
 const DEFAULT_HIT_RATIO: f64 = 0.8;
 const DEFAULT_BATCHES: [u32; 2] = [10, 100];
 /// The objects of a batch are held in memory, twice.
@@ -237,11 +239,11 @@ fn batches(args: &TiersArgs) -> Result<Vec<u32>, Failure> {
     Ok(batches)
 }
 
-/// A length of ten blocks of 50 ms, or of a load, unless another was asked for.
+/// The default length of an arm or of a load, unless another was asked for.
 fn with_length(args: &TiersArgs) -> LengthArgs {
-    let default = match args.key_dist {
-        Some(_) => load::DEFAULT_LENGTH,
-        None => DEFAULT_LENGTH,
+    let (default, rounds) = match args.key_dist {
+        Some(_) => (load::DEFAULT_LENGTH, None),
+        None => (DEFAULT_LENGTH, Some(DEFAULT_ROUNDS)),
     };
     let args = &args.length;
     let is_open = args.ops.is_none() && args.duration.is_none();
@@ -249,7 +251,7 @@ fn with_length(args: &TiersArgs) -> LengthArgs {
         ops: args.ops,
         duration: args.duration.or(is_open.then_some(default)),
         warmup: args.warmup,
-        rounds: args.rounds,
+        rounds: args.rounds.or(rounds.filter(|_| is_open)),
     }
 }
 

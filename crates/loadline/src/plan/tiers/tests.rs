@@ -93,8 +93,9 @@ fn a_store_has_the_weakest_durability_that_it_knows() {
 }
 
 #[test]
-fn default_tiers_take_a_minute_at_most() {
+fn default_tiers_take_a_minute_at_most_and_have_rounds_for_an_answer() {
     let plan = plan(&[]).unwrap();
+    assert!(plan.base.rounds >= 10, "{} rounds", plan.base.rounds);
     let estimate = plan.describe().estimate().unwrap();
     let (least, most) = (Duration::from_secs(30), Duration::from_secs(60));
     assert!((least..=most).contains(&estimate.most), "{estimate:?}");
