@@ -214,13 +214,13 @@ pub(crate) fn duration_text(duration: Duration) -> String {
     }
 }
 
-/// A duration in whole seconds, or minutes from 90 s on, rounded up.
+/// A duration in whole seconds, rounded up, or in minutes from 3 min on, rounded.
 pub(crate) fn rough_duration_text(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
-    if seconds < 90.0 {
-        format!("{:.0} s", seconds.ceil())
-    } else {
-        format!("{:.0} min", (seconds / 60.0).ceil())
+    match seconds {
+        0.0..60.0 => format!("{:.0} s", seconds.ceil()),
+        60.0..180.0 => format!("{:.0} s", (seconds / 5.0).ceil() * 5.0),
+        _ => format!("{:.0} min", (seconds / 60.0).round()),
     }
 }
 

@@ -20,9 +20,9 @@ use crate::plan::Case;
 use crate::targets::connect::Endpoint;
 
 /// A block ends with whichever comes first. This number of operations is enough for a 99th percentile that can be
-/// compared; on an idle machine they take a fourth of the time.
+/// compared; on an idle machine they take half of the time.
 const MOST_OPERATIONS: usize = 2_500;
-const BLOCK: Duration = Duration::from_millis(200);
+const BLOCK: Duration = Duration::from_millis(100);
 /// The longest line of a schedstat file: three numbers of twenty digits.
 const SCHEDSTAT_BYTES: usize = 64;
 

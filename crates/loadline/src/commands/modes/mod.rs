@@ -40,9 +40,6 @@ pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
     )
 }
 
-/// Repetitions of a cell with few operations.
-const REPEATS: usize = 10;
-
 /// Measures the sweep.
 fn measure(plan: &ModesPlan, shell: &Shell) -> Result<Recorded, Failure> {
     session::record(shell, &plan.base, plan.to_json(), |session| {
@@ -251,7 +248,11 @@ impl Sweep<'_> {
                 setting.case.name,
                 latency_words(setting.latency)
             ));
-            let measured = self.blocks(setting, &cells, self.lengths(count))?;
+            let lengths = Lengths {
+                ops: self.plan.block_ops(count, setting.latency),
+                time: self.plan.budget,
+            };
+            let measured = self.blocks(setting, &cells, lengths)?;
             for (cell, measured) in cells.iter().zip(&measured) {
                 let ops = self.add(setting, *cell, target, measured, record);
                 if ops < count {
@@ -313,22 +314,6 @@ impl Sweep<'_> {
             self.add(setting, *cell, target, measured, record);
         }
         Ok(())
-    }
-
-    /// The block lengths of a cell of `count` operations. A few operations are repeated, because a single pass is
-    /// too short; many are divided among the rounds.
-    fn lengths(&self, count: u64) -> Lengths {
-        let ops = if count <= 10 * u64::from(self.plan.batch) {
-            vec![Some(count); REPEATS]
-        } else {
-            let rounds = u64::from(self.plan.base.rounds);
-            let share = |round| Some(count / rounds + u64::from(round < count % rounds));
-            (0..rounds).map(share).collect()
-        };
-        Lengths {
-            ops,
-            time: self.plan.budget,
-        }
     }
 
     /// Runs the blocks of cells; returns nothing if the server does not answer after an interrupt.

@@ -1,5 +1,6 @@
 //! `loadline clients`: which drivers call which server, by which operations.
 
+mod estimate;
 mod manifest;
 mod ops;
 
@@ -460,6 +461,7 @@ impl ClientsPlan {
             out.line(format!("judged  {gate}"));
         }
         out.entry("gates", gates);
+        out.takes(self.estimate());
         out
     }
 

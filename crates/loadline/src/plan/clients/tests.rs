@@ -280,3 +280,19 @@ fn manifests_that_are_not_valid_are_refused() {
         assert!(failure.to_string().contains(reason), "{failure}");
     }
 }
+
+/// Two rows of `one`, one of them with the operation that `one.fast` has as well.
+#[test]
+fn estimate_counts_rows_and_faults() {
+    let words = ["embedded", "--ops", "get,pipeline-10", "--reference", "one"];
+    let seconds = |more: &[&str]| {
+        let plan = resolved(&[&words, more].concat()).unwrap();
+        plan.describe().estimate().unwrap().most.as_secs_f64()
+    };
+    let row = 0.35 + 0.6 + 1.0 + 0.27;
+    let without = seconds(&["--no-faults"]);
+    assert!((without - 0.5 - 2.0 * row).abs() < 0.01, "{without}");
+    let longer = seconds(&["--no-faults", "--duration", "3s"]);
+    assert!((longer - without - 2.0 * 2.0).abs() < 0.01, "{longer}");
+    assert!((seconds(&[]) - without - 8.0).abs() < 0.01);
+}

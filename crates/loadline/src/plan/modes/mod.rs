@@ -1,6 +1,7 @@
 //! The plan of `loadline modes`: a sweep over modes, operations, counts and latencies.
 
 mod cases;
+mod estimate;
 mod show;
 
 use std::fmt;

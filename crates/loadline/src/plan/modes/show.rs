@@ -3,41 +3,11 @@
 use std::time::Duration;
 
 use super::{Mode, ModesPlan};
+use crate::plan::Placement;
 use crate::plan::description::Description;
-use crate::plan::estimate::COUNTING;
-use crate::plan::path::measuring_time;
-use crate::plan::{Estimate, Placement};
 use crate::units::{self, duration_text};
 
 impl ModesPlan {
-    /// The maximum duration of the sweep. With an added latency it is known in advance which counts exceed the
-    /// budget of a cell; higher counts are not measured.
-    pub(crate) fn longest(&self) -> Duration {
-        let of = |latency: &Duration| {
-            let measured = |mode: &Mode| {
-                let round_trips = |count: u64| count.div_ceil(u64::from(self.size(*mode)));
-                let fits = |count: &&u64| {
-                    let ns = latency.as_nanos() * u128::from(round_trips(**count));
-                    ns <= self.budget.as_nanos()
-                };
-                let fitting = self.counts.iter().take_while(fits).count();
-                // The others are extrapolated from the first that exceeds the budget.
-                (fitting + 1).min(self.counts.len())
-            };
-            let cells: usize = self.modes.iter().map(measured).sum();
-            let searched = |mode: &&Mode| matches!(mode, Mode::Pipeline | Mode::Batch);
-            let curves = self.modes.iter().filter(searched).count();
-            let sizes = curves * self.sizes.len();
-            // Each round makes at least one call, and so does the warm-up.
-            let least = |rounds: u32| *latency * (rounds + 1);
-            let cell = (self.budget + self.budget / 4).max(least(self.base.rounds));
-            let size = (cell / 2).max(least(self.size_rounds));
-            let each = cell * cells as u32 + size * sizes as u32;
-            each * self.base.cases.len() as u32 + measuring_time(*latency)
-        };
-        self.latencies.iter().map(of).sum()
-    }
-
     /// The slowest cell and its duration in full: operations that run one after the other take a round trip
     /// each.
     fn slowest(&self) -> Option<(Mode, u64, Duration)> {
@@ -88,14 +58,7 @@ impl ModesPlan {
             "protocol",
             &format!("RESP{}, seed {}", self.base.resp(), self.base.seed),
         );
-        let counting = match self.base.schedule.instructions.is_asked() {
-            Some(_) => COUNTING,
-            None => Duration::ZERO,
-        };
-        out.takes(Some(Estimate {
-            most: self.longest() + counting,
-            is_limit: true,
-        }));
+        out.takes(Some(self.estimate()));
         out.line_of(self.extrapolation());
         out
     }
