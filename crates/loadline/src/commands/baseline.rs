@@ -8,12 +8,13 @@ use serde_json::json;
 
 use super::surroundings;
 use crate::args::{
-    BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineSaveArgs, BaselineShowArgs, MeasureArgs,
+    BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineSaveArgs, BaselineShowArgs,
+    Instructions, MeasureArgs,
 };
 use crate::commands::judging;
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
-use crate::plan::{self, Plan, Surroundings};
+use crate::plan::{self, Estimate, Plan, Surroundings};
 use crate::recording;
 use crate::secret;
 use crate::session::{self, Shell};
@@ -49,7 +50,7 @@ fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
     let mut description = plan.describe_with(&limits);
     description.section("Runs");
     description.line(format!("{runs}, each in new processes"));
-    description.takes(description.estimate().map(|one| one.times(runs)));
+    description.takes(estimate(&plan, runs));
     let Some(shell) = Shell::start_unless_dry(&args.plan, &args.display, &description)? else {
         return Ok(ExitCode::SUCCESS);
     };
@@ -85,8 +86,8 @@ fn add(args: &BaselineAddArgs) -> anyhow::Result<ExitCode> {
     let output = Output::from(args.file.clone());
     output.check()?;
     let shell = Shell::start(&args.display)?;
-    if let Some(one) = plan.estimate().filter(|_| !shell.printer.quiet) {
-        files::write_error(&format!("loadline: {}", one.times(runs).sentence()));
+    if let Some(all) = estimate(&plan, runs).filter(|_| !shell.printer.quiet) {
+        files::write_error(&format!("loadline: {}", all.sentence()));
     }
     let filling = Filling {
         plan: &plan,
@@ -130,6 +131,22 @@ pub(super) fn plan_of(
     Ok(plan)
 }
 
+/// The plan of further runs: instructions per operation hardly differ between runs, so they are counted in the first one,
+/// unless counts were requested.
+fn without_auto_counts(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    if plan.schedule.instructions == Instructions::Auto {
+        plan.schedule.instructions = Instructions::Off;
+    }
+    plan
+}
+
+/// The expected duration of `runs` runs.
+fn estimate(plan: &Plan, runs: u32) -> Option<Estimate> {
+    let further = without_auto_counts(plan).estimate()?;
+    Some(plan.estimate()?.and(further.times(runs.saturating_sub(1))))
+}
+
 /// Measures runs and adds them to a file one by one, so that an interrupt loses only one.
 struct Filling<'f> {
     plan: &'f Plan,
@@ -139,11 +156,13 @@ struct Filling<'f> {
 
 impl Filling<'_> {
     fn fill(&self, mut baseline: Baseline, runs: u32) -> anyhow::Result<ExitCode> {
+        let uncounted = without_auto_counts(self.plan);
         for run in 1..=runs {
             if !self.shell.printer.quiet {
                 files::write_error(&format!("loadline: run {run} of {runs}"));
             }
-            let record = session::measure(self.plan, &self.shell)?.whole()?;
+            let plan = if run == 1 { self.plan } else { &uncounted };
+            let record = session::measure(plan, &self.shell)?.whole()?;
             if record.run.cut_short {
                 return Ok(Exit::Interrupted.into());
             }
@@ -197,5 +216,33 @@ fn asked_runs(asked: Option<u32>, default: u32) -> Result<u32, Failure> {
             format!("at most {MOST_RUNS}"),
         )),
         runs => Ok(runs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    #[test]
+    fn default_baseline_takes_a_minute() {
+        let words = ["loadline", "baseline", "save", "file.json"];
+        let Command::Baseline(args) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("it is a baseline");
+        };
+        let BaselineCommand::Save(args) = args.command else {
+            panic!("it is saved");
+        };
+        let plan = plan::resolve_run(args.measure, "embedded".into(), &surroundings()).unwrap();
+        assert_eq!(plan.schedule.instructions, Instructions::Auto);
+        let further = without_auto_counts(&plan);
+        assert_eq!(further.schedule.instructions, Instructions::Off);
+        let all = estimate(&plan, DEFAULT_RUNS).unwrap();
+        assert!(all.most <= Duration::from_secs(60), "{all:?}");
+        assert!(all.most > further.estimate().unwrap().most * DEFAULT_RUNS);
     }
 }

@@ -99,7 +99,7 @@ fn by_numbers(
         let measure = MeasureArgs::from_words(&[suite]).map_err(Failure::usage)?;
         let target = candidate.or(target).map(str::to_owned);
         let target = target.unwrap_or_else(|| default_target(&around));
-        let mut plan = plan::resolve_run(measure, target, &around)?;
+        let mut plan = plan::resolve_single_run(measure, target, &around)?;
         classic::give_time(&mut plan);
         Ok(plan)
     };

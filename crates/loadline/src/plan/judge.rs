@@ -29,8 +29,10 @@ const GENERATIONS: u32 = 3;
 const ROUNDS_OF_GENERATIONS: u32 = 24;
 /// The most rounds over all cases, so that a comparison takes about a minute at most.
 const MOST_ROUNDS_OF_ALL: u32 = 80;
-/// Rounds of each run of a baseline.
-const ROUNDS_OF_A_RUN: u32 = 12;
+/// Rounds of each run of a baseline, so that the eight runs of a new one take a minute. Runs differ by more than their rounds do.
+const ROUNDS_OF_A_RUN: u32 = 6;
+/// Rounds of a run that is judged alone: the bounds are the second values from both ends.
+const ROUNDS_OF_A_SINGLE_RUN: u32 = 12;
 
 /// The comparison of two targets.
 ///
@@ -116,9 +118,30 @@ pub(crate) fn resolve_run(
     target: String,
     around: &Surroundings,
 ) -> Result<Plan, Failure> {
+    run_of(measure, target, ROUNDS_OF_A_RUN, around)
+}
+
+/// A run on `target` that is judged by bounds over its own rounds.
+///
+/// # Errors
+/// Those of [`resolve`].
+pub(crate) fn resolve_single_run(
+    measure: MeasureArgs,
+    target: String,
+    around: &Surroundings,
+) -> Result<Plan, Failure> {
+    run_of(measure, target, ROUNDS_OF_A_SINGLE_RUN, around)
+}
+
+fn run_of(
+    measure: MeasureArgs,
+    target: String,
+    rounds: u32,
+    around: &Surroundings,
+) -> Result<Plan, Failure> {
     let asked = Asked::of(&measure);
     let mut plan = resolve(&measure.over(vec![target]), around)?;
-    plan.lay_out(asked, ROUNDS_OF_A_RUN);
+    plan.lay_out(asked, rounds);
     plan.schedule.parts = RoundParts::Tails;
     plan.schedule.instructions = asked.instructions;
     plan.schedule.placement = Placement::pinned_if(plan.targets.iter().all(Target::is_started));

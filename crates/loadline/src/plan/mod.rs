@@ -56,7 +56,9 @@ pub(crate) use description::Description;
 pub(crate) use doctor::{DoctorPlan, resolve as resolve_doctor};
 pub(crate) use engines::{EnginesPlan, resolve as resolve_engines};
 pub(crate) use estimate::Estimate;
-pub(crate) use judge::{resolve_compare, resolve_proof, resolve_run, workload_hash};
+pub(crate) use judge::{
+    resolve_compare, resolve_proof, resolve_run, resolve_single_run, workload_hash,
+};
 pub(crate) use lengths::Length;
 pub(crate) use limits::limits;
 pub(crate) use modes::{Mode, ModesPlan, resolve as resolve_modes};
