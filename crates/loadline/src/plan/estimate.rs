@@ -7,7 +7,7 @@ use super::{Case, Length, Plan};
 use crate::units::rough_duration_text;
 
 /// Opening a target, loading its keys and closing it.
-const OPENING: Duration = Duration::from_millis(400);
+const OPENING: Duration = Duration::from_millis(800);
 /// The usual part of the rounds that can follow the planned ones.
 const EXTENSION: u32 = 4;
 /// A block of the reference.

@@ -30,7 +30,7 @@ const ROUNDS_OF_GENERATIONS: u32 = 24;
 /// The most rounds over all cases, so that a comparison takes about a minute at most.
 const MOST_ROUNDS_OF_ALL: u32 = 80;
 /// Rounds of each run of a baseline, so that the eight runs of a new one take a minute. Runs differ by more than their rounds do.
-const ROUNDS_OF_A_RUN: u32 = 6;
+const ROUNDS_OF_A_RUN: u32 = 5;
 /// Rounds of a run that is judged alone: the bounds are the second values from both ends.
 const ROUNDS_OF_A_SINGLE_RUN: u32 = 12;
 

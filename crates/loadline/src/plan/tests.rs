@@ -474,7 +474,7 @@ fn a_plan_shows_itself_without_passwords() {
       a warm-up of 500ms for each case and target
       RESP2, seed 7
 
-    This takes about 11 s.
+    This takes about 12 s.
     ");
     let json = plan.to_json();
     assert_eq!(json["targets"][0], "redis://ann:***@db:6379/1");
@@ -499,7 +499,7 @@ fn rounds_of_several_targets_end_by_precision() {
         text.contains("10 to 40 rounds, until the ratios are precise enough\n"),
         "{text}"
     );
-    assert!(text.contains("\nThis takes up to 14 s.\n"), "{text}");
+    assert!(text.contains("\nThis takes up to 15 s.\n"), "{text}");
     assert_eq!(both.to_json()["until_precise"], true);
 
     let others: [&[&str]; 7] = [

@@ -13,7 +13,7 @@ const START: Duration = Duration::from_millis(350);
 const SYSTEM_CALLS: Duration = Duration::from_millis(270);
 /// Opening connections of a driver and measuring their memory.
 const CONNECTIONS: Duration = Duration::from_millis(700);
-/// All faults of a client. Those of several clients run together, so it takes less than they do one after the other.
+/// All faults of a further client. They run together with those of others, and those of one client take its patience.
 const FAULTS: Duration = Duration::from_millis(3_400);
 
 impl ClientsPlan {
@@ -37,7 +37,8 @@ impl ClientsPlan {
             all += (START + CONNECTIONS) * holding as u32;
         }
         if self.with_faults {
-            all += self.patience + FAULTS * able(DriverMode::Faults).count() as u32;
+            let clients = able(DriverMode::Faults).count() as u32;
+            all += self.patience + FAULTS * clients.saturating_sub(1);
         }
         Some(Estimate::about(all))
     }
