@@ -20,7 +20,7 @@ struct Metadata {
 #[derive(Deserialize)]
 struct Package {
     name: String,
-    /// What each feature enables.
+    /// Features that each feature enables.
     features: BTreeMap<String, Vec<String>>,
     targets: Vec<Target>,
 }

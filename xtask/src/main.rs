@@ -132,7 +132,7 @@ fn target_dir() -> PathBuf {
     root.join(target)
 }
 
-/// What cargo says about the packages of the workspace.
+/// Metadata of the packages of the workspace.
 ///
 /// # Errors
 /// If cargo does not say it, or says something else than `T`.

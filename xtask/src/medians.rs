@@ -96,7 +96,7 @@ fn middle_index(code: &str) -> Option<String> {
     })
 }
 
-/// Where the bracket that is still open at the end of `head` was opened.
+/// Position of the bracket that is still open at the end of `head`.
 fn opening(head: &str, bracket: char) -> Option<usize> {
     let closing = if bracket == '[' { ']' } else { ')' };
     let mut depth = 0;

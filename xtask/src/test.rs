@@ -29,7 +29,7 @@ const PROGRAMS: [Needed; 9] = [
 /// Checks the accessibility of pages in a browser (MPL-2.0). It is installed and not kept here.
 const AXE: &str = "axe-core@4.11.0";
 
-/// How often a step of an installation is tried: mirrors fail now and then.
+/// Number of attempts at a step of an installation: mirrors fail now and then.
 pub(crate) const TRIES: u32 = 3;
 /// Between two tries.
 pub(crate) const PAUSE: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ pub(crate) const PAUSE: Duration = Duration::from_secs(5);
 /// A part of the tests and its name.
 type Step<'a> = (&'static str, &'a dyn Fn() -> anyhow::Result<()>);
 
-/// What to run.
+/// Arguments of `cargo xtask test`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asked<'a> {
     install: bool,
@@ -232,7 +232,7 @@ pub(crate) fn install_debian(packages: &[&str]) -> anyhow::Result<()> {
         .with_context(|| not_installed(packages))
 }
 
-/// What to say where apt-get has failed for good.
+/// Message for packages that apt-get could not install.
 fn not_installed(packages: &[&str]) -> String {
     let packages = packages.join(" ");
     format!(

@@ -79,7 +79,7 @@ pub(crate) struct Listener {
     keeps_file: bool,
 }
 
-/// How many connections the kernel completes before they are accepted.
+/// Number of connections that the kernel completes before they are accepted.
 const BACKLOG: i32 = 1_024;
 
 impl Listener {

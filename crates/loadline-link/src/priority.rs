@@ -8,7 +8,7 @@ use thread_priority::{
     set_thread_priority_and_policy, thread_native_id,
 };
 
-/// How the operating system schedules the thread of a link.
+/// Scheduling of the thread of a link by the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scheduling {
     /// `SCHED_FIFO` at its lowest priority: the thread runs as soon as it has work.
@@ -50,7 +50,7 @@ const MOST_AWAKE: Duration = Duration::from_millis(2);
 /// The shortest wait that counts as sleep: other threads got the CPU in between.
 const SLEEP: Duration = Duration::from_micros(20);
 
-/// How long threads waited for a CPU, on Linux (Documentation/accounting/psi.rst).
+/// Time that threads waited for a CPU, on Linux (Documentation/accounting/psi.rst).
 const PRESSURE: &str = "/proc/pressure/cpu";
 
 /// The share of the last ten seconds, in percent, from which CPUs count as short.

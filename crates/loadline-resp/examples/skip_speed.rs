@@ -1,4 +1,4 @@
-//! How fast the skipper is: nanoseconds per reply for a buffer full of one kind of reply, fed in pieces of
+//! Speed of the skipper: nanoseconds per reply for a buffer full of one kind of reply, fed in pieces of
 //! 16 KiB as from a socket. Run it with `--release`; pass a part of a name to run only what matches.
 
 use std::hint::black_box;

@@ -32,7 +32,7 @@ const LEAST_ELEMENT_BYTES: usize = 3;
 #[derive(Clone, Debug)]
 pub struct Decoder {
     limits: Limits,
-    /// Where the token starts that was not complete at the last call.
+    /// Start of the token that was not complete at the last call.
     at: usize,
     /// Bytes of that token which hold no line feed.
     searched: usize,
@@ -40,7 +40,7 @@ pub struct Decoder {
     resumed: bool,
     /// Replies still to come in each open aggregate.
     open: Vec<u64>,
-    /// What the tokens so far count for.
+    /// Size of the tokens so far.
     size: Size,
 }
 
@@ -217,7 +217,7 @@ fn pairs<'b>(
     Ok(Some(items))
 }
 
-/// How many elements to make room for: never more than the bytes at hand can hold, nor than a fixed few,
+/// Number of elements to make room for: never more than the bytes at hand can hold, nor than a fixed few,
 /// since every level of a nested reply reserves its own.
 fn reserve(len: u64, rest_bytes: usize) -> usize {
     let most = (rest_bytes / LEAST_ELEMENT_BYTES).min(RESERVED_ELEMENTS);

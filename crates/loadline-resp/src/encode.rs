@@ -71,7 +71,7 @@ impl<'a> SliceSink<'a> {
         self.overflowed
     }
 
-    /// What was written; `None` after an overflow, since the end is missing.
+    /// The written bytes; `None` after an overflow, since the end is missing.
     #[must_use]
     pub fn written(&self) -> Option<&[u8]> {
         (!self.overflowed).then(|| &self.memory[..self.len])

@@ -1,8 +1,8 @@
-//! What can be wrong with bytes from a peer.
+//! Errors in bytes from a peer.
 
 use thiserror::Error;
 
-/// Why bytes were refused. After an error the position in the stream is unknown: the connection has to be
+/// Reason for refusing bytes. After an error the position in the stream is unknown: the connection has to be
 /// closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! What a peer may ask for before it is refused.
+//! Limits for a peer, above which it is refused.
 
 use crate::error::Error;
 
@@ -6,7 +6,7 @@ use crate::error::Error;
 /// recursion, and a larger depth could exhaust the stack of a small thread.
 pub const DEPTH_CEILING: usize = 128;
 
-/// What an element counts for in [`Limits::max_reply_bytes`]: the room of a value in a vector that has grown by
+/// Bytes of an element in [`Limits::max_reply_bytes`]: the room of a value in a vector that has grown by
 /// doubling.
 const ELEMENT_BYTES: u64 = 64;
 
@@ -59,7 +59,7 @@ impl Limits {
     }
 }
 
-/// What a reply has counted for so far.
+/// Size of a reply so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Size(u64);
 

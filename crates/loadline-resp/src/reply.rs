@@ -53,7 +53,7 @@ pub type OwnedReply = Frame<Vec<u8>>;
 pub struct Attributed<B> {
     /// The remarks, in the order of the wire.
     pub attributes: Vec<(Frame<B>, Frame<B>)>,
-    /// What the remarks are about.
+    /// The reply that the remarks are about.
     pub reply: Frame<B>,
 }
 

@@ -1,4 +1,4 @@
-//! What clients send: arrays of bulk strings, and lines.
+//! Requests of clients: arrays of bulk strings, and lines.
 
 use std::ops::Index;
 
@@ -48,7 +48,7 @@ pub struct RequestParser {
     inline: Vec<u8>,
 }
 
-/// How far the parser came in the buffer of the last call.
+/// Progress of the parser in the buffer of the last call.
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// At the start of a request; the given number of bytes contain no line feed.
@@ -72,7 +72,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// How many arguments there are, counting the name of the command.
+    /// Number of arguments, counting the name of the command.
     #[expect(clippy::len_without_is_empty, reason = "a request is never empty")]
     #[must_use]
     pub fn len(&self) -> usize {
@@ -327,7 +327,7 @@ impl RequestParser {
     }
 }
 
-/// Where the arguments of a request are.
+/// Places of the arguments of a request.
 enum Form {
     /// In the buffer, counted from this place.
     Array { start: usize },
@@ -335,7 +335,7 @@ enum Form {
     Inline,
 }
 
-/// What became of the bytes that one step looked at.
+/// Result of a step for the bytes that it looked at.
 enum Step {
     Incomplete,
     /// An empty request, with its length in bytes.

@@ -11,7 +11,7 @@ use crate::token::{self, Aggregate, Marker};
 /// Bytes of an error's first line that are kept.
 pub const ERROR_TEXT_BYTES: usize = 128;
 
-/// What a skipped reply was.
+/// Kind of a skipped reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReplyKind {
     /// Any reply that is none of the others, aggregates included.
@@ -27,7 +27,7 @@ pub enum ReplyKind {
 /// A reply that was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skipped<'a> {
-    /// What the reply was.
+    /// Kind of the reply.
     pub kind: ReplyKind,
     /// The first line of an error, cut after [`ERROR_TEXT_BYTES`]; empty for every other kind.
     pub error: &'a [u8],
@@ -67,7 +67,7 @@ pub struct Skipper {
     limits: Limits,
     state: State,
     open: Vec<Open>,
-    /// How many of the outermost open aggregates are attributes whose reply is being read. A token right
+    /// Number of the outermost open aggregates that are attributes whose reply is being read. A token right
     /// inside them is the reply itself, whose kind is reported.
     spine: usize,
     kind: ReplyKind,

@@ -26,7 +26,7 @@ pub(crate) enum Aggregate {
 }
 
 impl Aggregate {
-    /// How many replies follow the header. An attribute is read as an aggregate whose last child is the
+    /// Number of replies that follow the header. An attribute is read as an aggregate whose last child is the
     /// reply that it is about, so that chains of attributes count as depth.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Aggregate {
     }
 }
 
-/// What a line means, by its first byte.
+/// Meaning of a line, by its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marker {
     /// The line is the reply.
@@ -80,7 +80,7 @@ impl Marker {
         }
     }
 
-    /// Why a line over that size is refused.
+    /// Error for a line over that size.
     pub(crate) fn too_long(self, limits: &Limits) -> Error {
         match self {
             Self::Line(_) => Error::LineTooLong {

@@ -10,10 +10,10 @@ use loadline_resp::{
     DEPTH_CEILING, Decoder, Error, Limits, Malformed, RequestFault, RequestParser, Skipper,
 };
 
-/// What a connection reads at once.
+/// Bytes that a connection reads at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What one input may add to the process at its peak, with the piece of it that is read counted in.
+/// The most memory that one input may add to the process at its peak, including the piece of it that is read.
 const MEMORY_BOUND_BYTES: u64 = 4 << 20;
 
 /// The tests take turns, so that the memory of one is not counted for another.
@@ -56,7 +56,7 @@ impl Feed {
     }
 }
 
-/// How far a parser went into the bytes before it gave up.
+/// Progress of a parser before it gave up.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     fed_bytes: usize,
@@ -138,7 +138,7 @@ fn request(feed: &Feed) -> Outcome {
     }
 }
 
-/// What `work` gives, and by how many bytes the resident size of this process grew for it at its peak.
+/// Result of `work`, and the growth of the resident size of this process at its peak, in bytes.
 #[expect(
     clippy::disallowed_methods,
     reason = "the kernel forgets a peak by a file"

@@ -139,7 +139,7 @@ impl Connection {
 
     /// Ends a turn: the replies since the last one can leave, or are held back until the log has reached the disk up to
     /// `unsynced`. That is the case for those that depend on the data, and for all behind replies that are held back.
-    /// Where the changes could not be written, the replies to commands that wrote become errors. Returns the position
+    /// If the changes could not be written, turns the replies to commands that wrote into errors. Returns the position
     /// that the replies of this turn wait for.
     pub(crate) fn settle(
         &mut self,

@@ -29,7 +29,7 @@ pub enum Listen {
 /// 128, some of many simultaneous connections would retry after a second.
 const BACKLOG: i32 = 4096;
 
-/// How long a peer can be silent before the kernel probes it.
+/// Silence of a peer after which the kernel probes it.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(300);
 
 /// A slowdown added to every command.

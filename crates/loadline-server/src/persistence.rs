@@ -32,12 +32,12 @@ pub(crate) struct Persistence {
     pub(crate) log: ChangeLog,
     /// The directory, as an absolute path.
     pub(crate) dir: PathBuf,
-    /// Why commands that write are refused.
+    /// Reason for refusing commands that write.
     failure: Option<String>,
     /// Whether that is a full disk: commands that add no data are executed then.
     is_full: bool,
-    /// When everything until then had reached the disk, in seconds since the Unix epoch: at the last SAVE or BGSAVE, or
-    /// at the start.
+    /// Time until which everything had reached the disk, in seconds since the Unix epoch: the last SAVE or BGSAVE, or
+    /// the start.
     last_save: u64,
     /// Changes that the log had at that time.
     saved_changes: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Persistence {
     /// Whether the replies of this turn wait until the log has reached the disk: the durability is `always`, or was at
     /// any time of the turn.
     holds_replies: bool,
-    /// What was changed since the log was synced, where replies wait for that.
+    /// Changes since the log was synced, if replies wait for that.
     unsynced: Unsynced,
     /// The position of the log up to which a sync was requested.
     requested: u64,
@@ -255,7 +255,7 @@ impl Persistence {
         self.last_save_failed = false;
     }
 
-    /// What the setting `appendfsync` of Redis is called for this durability.
+    /// Value of the setting `appendfsync` of Redis for this durability.
     pub(crate) fn appendfsync(&self) -> &'static str {
         match self.log.durability() {
             Durability::Process => "no",
@@ -488,7 +488,7 @@ impl Shared {
         persistence.is_some_and(|persistence| !persistence.writes())
     }
 
-    /// What the log holds.
+    /// Contents of the log.
     pub(crate) fn log_stats(&self) -> LogStats {
         let persistence = self.persistence.as_ref();
         persistence.map_or_else(LogStats::default, |persistence| {

@@ -7,14 +7,14 @@ use loadline_store::{Error, Rewrite, RewriteStep};
 
 use crate::state::Shared;
 
-/// How long a turn of the event loop works on a rewrite. Connections wait for it.
+/// Time that a turn of the event loop works on a rewrite. Connections wait for it.
 const TURN: Duration = Duration::from_micros(250);
 
 /// Rewrites of the log.
 #[derive(Debug, Default)]
 pub(crate) struct Rewrites {
     state: State,
-    /// How long the last one took.
+    /// Duration of the last rewrite.
     last: Option<Duration>,
     last_failed: bool,
     /// Number of those that have ended well.
@@ -47,7 +47,7 @@ impl Rewrites {
         self.since().is_some()
     }
 
-    /// When the one that is under way began.
+    /// Start of the rewrite that is under way.
     fn since(&self) -> Option<Instant> {
         match self.state {
             State::None => None,
@@ -57,12 +57,12 @@ impl Rewrites {
         }
     }
 
-    /// How long the one that is under way has taken.
+    /// Time since the start of the rewrite that is under way.
     pub(crate) fn current(&self) -> Option<Duration> {
         self.since().map(|since| since.elapsed())
     }
 
-    /// How long the last one took.
+    /// Duration of the last rewrite.
     pub(crate) fn last(&self) -> Option<Duration> {
         self.last
     }

@@ -19,9 +19,9 @@ use loadline_client::commands::get;
 use loadline_client::{Client, Error};
 use loadline_server::{Listen, Server, ServerConfig};
 
-/// What is written at once.
+/// Bytes that are written at once.
 const PIECE_BYTES: usize = 64 << 10;
-/// What one input may add to the process at its peak.
+/// The most memory that one input may add to the process at its peak.
 const MEMORY_BOUND_BYTES: u64 = 8 << 20;
 
 /// Represents a connection that was closed before everything was read.
@@ -119,7 +119,7 @@ fn requests_to_the_server() {
     thread.join().unwrap();
 }
 
-/// What the server says to these bytes before it hangs up; [`RESET`] where the kernel threw that away, because
+/// Reply of the server to these bytes before it hangs up; [`RESET`] if the kernel discarded it, because
 /// there were bytes that the server did not read.
 fn said_to(address: SocketAddr, feed: &Feed) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -195,7 +195,7 @@ fn write(stream: &mut TcpStream, unit: &[u8], times: usize) {
     }
 }
 
-/// What `work` says, once it is shown with the memory that this process took for it at its peak.
+/// Runs `work`, prints the peak of this process's memory for it, and returns its result.
 fn measured(hears: &str, feed: &Feed, work: impl FnOnce() -> String) -> String {
     std::fs::write("/proc/self/clear_refs", "5").expect("a process may forget its own peak");
     let before = memory("VmRSS:");

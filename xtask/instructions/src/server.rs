@@ -21,7 +21,7 @@ use crate::{Measured, VALUE, distinct};
 const WINDOW: usize = 16;
 /// Windows of a case.
 const WINDOWS: usize = 100;
-/// How long a reply may take; the server runs in a simulator.
+/// Time limit of a reply; the server runs in a simulator.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run() -> anyhow::Result<Vec<Measured>> {

@@ -21,10 +21,10 @@ use crate::{is_on_path, say, target_dir};
 
 const DIR: &str = "drivers";
 const MANIFEST: &str = "driver.toml";
-/// What clients of a cluster are also tested with.
+/// Target with which clients of a cluster are also tested.
 const CLUSTER: &str = "spawn-cluster:redis-server";
 
-/// How long building loadline takes on two CPUs where nothing has been built, and the tests of one client, in which others run.
+/// Time of building loadline from scratch on two CPUs, and of the tests of one client while others run.
 const BUILD_SECONDS: u64 = 240;
 const TEST_SECONDS: u64 = 5;
 
@@ -37,11 +37,11 @@ const SHORT_LIVED: (&str, &str) = (
     "JAVA_TOOL_OPTIONS",
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 );
-/// How often a step that goes on says so, and how often its end is looked for.
+/// Interval of messages from a step that goes on, and of checks for its end.
 const SAY_EVERY: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What to do.
+/// Arguments of `cargo xtask drivers`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asked<'a> {
     install: bool,
@@ -49,10 +49,10 @@ pub(crate) struct Asked<'a> {
     folders: Vec<&'a str>,
 }
 
-/// What a `driver.toml` says about its installation.
+/// The part of a `driver.toml` about its installation.
 #[derive(Debug, Deserialize)]
 struct Manifest {
-    /// What has to be on PATH.
+    /// Program that has to be on PATH.
     program: String,
     /// The Debian packages of it.
     #[serde(default)]
@@ -64,7 +64,7 @@ struct Manifest {
     install: Vec<Vec<String>>,
     /// About how long that takes on two CPUs, downloads included.
     seconds: u64,
-    /// What has to be installed for `cargo xtask drivers` only, with the reason; else every test of the project installs and
+    /// Reason why only `cargo xtask drivers` installs and tests the folder; without one, every test of the project installs and
     /// tests all clients of the folder.
     elsewhere: Option<String>,
     /// The language of the clients.
@@ -137,7 +137,7 @@ pub(crate) fn run_drivers(asked: &Asked<'_>) -> anyhow::Result<()> {
     test_all(&runs).context("see the lines above; not installed, or")
 }
 
-/// What is about to be installed, where it comes from, and how long it takes.
+/// Text about what is going to be installed, where it comes from, and how long it takes.
 fn announcement(folders: &[Folder]) -> String {
     let names: Vec<&str> = folders.iter().map(|folder| folder.name.as_str()).collect();
     let seconds: u64 = folders.iter().map(|folder| folder.manifest.seconds).sum();
@@ -427,7 +427,7 @@ impl Folder {
         })
     }
 
-    /// What to say where the drivers could not be installed.
+    /// Message for drivers that could not be installed.
     fn not_installed(&self) -> String {
         let Self { name, manifest, .. } = self;
         format!(

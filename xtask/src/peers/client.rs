@@ -261,7 +261,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What was counted; a count that failed is a note below the table, and the others go on.
+/// The count; if it failed, adds a note below the table, and the others go on.
 fn noted<T>(counted: anyhow::Result<T>, line: &str, table: &mut Table) -> Option<T> {
     counted
         .map_err(|error| table.note(format!("{line} not counted: {error:#}")))

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The error probability of each bound of an interval: five rounds are enough for one.
 const ALPHA: f64 = 0.05;
 
-/// What one run of a program gave.
+/// Result of one run of a program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sample {
     /// Operations per second.
@@ -46,7 +46,7 @@ pub(super) struct Row {
     server_cpu: Option<ServerCpu>,
 }
 
-/// How much of a CPU the server took. A server that took all of one was the limit, not the client.
+/// Share of a CPU that the server took. A server that took all of one was the limit, not the client.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct ServerCpu {
     /// While ours ran.

@@ -1,4 +1,4 @@
-//! When data that arrives now is due at the far end.
+//! Due times at the far end of data that arrives now.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::shape::{Jitter, Lane};
 pub struct Schedule {
     lane: Lane,
     rng: SmallRng,
-    /// When the last accepted byte leaves the wire.
+    /// Time at which the last accepted byte leaves the wire.
     wire_free: Option<Instant>,
 }
 
@@ -55,7 +55,7 @@ impl Schedule {
         }
     }
 
-    /// When `bytes` that arrive now are due: after the transmission of earlier data, then their own
+    /// Due time of `bytes` that arrive now: after the transmission of earlier data, then their own
     /// transmission, the delay and the jitter.
     pub fn due(&mut self, now: Instant, bytes: usize) -> Instant {
         let sent = match self.lane.bytes_per_second {
@@ -70,7 +70,7 @@ impl Schedule {
         sent + self.delay()
     }
 
-    /// How long accepted data still occupies the wire.
+    /// Time for which accepted data still occupies the wire.
     #[must_use]
     pub fn backlog(&self, now: Instant) -> Duration {
         self.wire_free

@@ -2,7 +2,7 @@
 
 use crate::{Attributed, Error, Limits, Malformed, OwnedReply, ReplyKind};
 
-/// How closely a reply is read.
+/// Strictness of reading a reply.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Check {
     /// As the decoder does.

@@ -1,4 +1,4 @@
-//! What commands do to keys, for those that watch them and for the log.
+//! Changes of keys by commands, for those that watch them and for the log.
 
 use loadline_store::{Change, Edit, Entry, Value};
 

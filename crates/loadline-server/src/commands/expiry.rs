@@ -32,7 +32,7 @@ pub(super) const TABLE: &[Known] = &[
     write("PERSIST", 2, ONE, persist),
 ];
 
-/// How a number represents a time.
+/// Representation of a time as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Deadline {
     unit_ms: i64,

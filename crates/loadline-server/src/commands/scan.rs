@@ -22,7 +22,7 @@ struct Options<'w> {
     kind: Option<&'w [u8]>,
 }
 
-/// What a scan covers.
+/// Scope of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Over {
     Keys,

@@ -1,4 +1,4 @@
-//! What commands do is there after the end of the process: random commands, and the log read again.
+//! Tests that the effects of random commands survive the end of the process: the log is read again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,7 +32,7 @@ const MEMBERS: [&str; 6] = ["", "m", "n", "x", "longer than short", "12"];
 const NUMBERS: [&str; 7] = ["0", "1", "-1", "7", "-10", "3", "100"];
 const LIVES: [&str; 4] = ["1", "40", "200", "1000000"];
 
-/// What databases hold, with the order of collections that have one.
+/// Contents of databases, with the order of collections that have one.
 type Held = BTreeMap<(usize, Vec<u8>), (String, Option<u64>)>;
 
 fn held(databases: &[Keyspace], now: u64) -> Held {
@@ -78,7 +78,7 @@ fn open(dir: &Path, now: u64) -> Rig {
     rig
 }
 
-/// What a server would hold that is started after this one was killed.
+/// Contents of a server that is started after this one was killed.
 fn after_a_kill(dir: &Path, now: u64) -> Held {
     let copy = tempfile::tempdir().unwrap();
     for file in std::fs::read_dir(dir).unwrap() {

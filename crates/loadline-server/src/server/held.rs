@@ -94,7 +94,7 @@ impl Rig {
     }
 }
 
-/// What has arrived. The end of the stream is shown as `(end)`.
+/// The bytes that have arrived. The end of the stream is shown as `(end)`.
 fn said(stream: &mut UnixStream) -> String {
     let mut bytes = Vec::new();
     let end = match stream.read_to_end(&mut bytes) {

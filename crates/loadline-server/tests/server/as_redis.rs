@@ -173,7 +173,7 @@ fn client_list_has_the_fields_of_redis() {
     assert_eq!(shown[0], shown[1], "ours left");
 }
 
-/// What CLIENT LIST says about a connection in the middle of something.
+/// CLIENT LIST about a connection in the middle of something.
 #[test]
 fn client_list_shows_what_connections_hold() {
     let ours = Ours::start(ServerConfig::default());
@@ -269,7 +269,7 @@ fn encodings_change_where_those_of_redis_do() {
     }
 }
 
-/// What another connection does between WATCH and EXEC decides about the transaction, as in Redis.
+/// Commands of another connection between WATCH and EXEC decide about the transaction, as in Redis.
 #[test]
 fn watched_keys_are_watched_over_connections() {
     let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
@@ -350,7 +350,7 @@ fn dump(mut stream: &mut dyn ReadWrite, key: &str) -> Vec<u8> {
     bytes[begin..bytes.len() - 2].to_vec()
 }
 
-/// What is at `key`, its elements sorted where they have no order.
+/// Type and contents of `key`, its elements sorted where they have no order.
 fn content(mut stream: &mut dyn ReadWrite, key: &str) -> (String, Vec<String>) {
     let show = format!("OBJECT ENCODING {key}\r\nTTL {key}\r\nTYPE {key}");
     let kind = ask(&mut stream, &show);
@@ -369,7 +369,7 @@ fn content(mut stream: &mut dyn ReadWrite, key: &str) -> (String, Vec<String>) {
     (kind, lines)
 }
 
-/// What one of the two dumps, the other one restores, compressed or not.
+/// Each of the two restores the dumps of the other one, compressed or not.
 #[test]
 fn dumps_are_exchanged_with_redis() {
     let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());

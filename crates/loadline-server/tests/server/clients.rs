@@ -1,4 +1,4 @@
-//! What connections can see of each other, and what unauthenticated ones cannot.
+//! Tests of what connections can see of each other, and unauthenticated ones cannot.
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;

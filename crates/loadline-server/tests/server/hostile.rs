@@ -183,7 +183,7 @@ fn one_that_sends_and_never_reads_is_closed_before_it_fills_the_memory() {
     );
 }
 
-/// Where the replies of a pipeline are more than may wait, the requests wait.
+/// If the replies of a pipeline are more than may wait, the requests wait.
 #[test]
 fn a_pipeline_with_more_replies_than_may_wait_is_answered_whole() {
     const COUNT: usize = 4_000;

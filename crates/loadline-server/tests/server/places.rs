@@ -1,4 +1,4 @@
-//! Where the server listens.
+//! Tests of the addresses on which the server listens.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 

@@ -170,7 +170,7 @@ fn made_up(sensible: &[&str], names: &[String], rng: &mut SmallRng) -> (usize, S
     (usize::from(rng.random_ratio(1, 6)), command)
 }
 
-/// What removes the key of a SET that gives it an end in the past. DBSIZE counts such a key until somebody
+/// Removal of the key of a SET that gives it an end in the past. DBSIZE counts such a key until somebody
 /// looks for it or it is swept, which each server does in its own time.
 fn removal(command: &str) -> Option<String> {
     let words: Vec<&str> = command.split(' ').collect();
