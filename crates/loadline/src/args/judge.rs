@@ -285,7 +285,7 @@ pub(crate) enum PolicyArg {
 /// Can a verdict be trusted on this machine?
 #[derive(Debug, Args)]
 pub(crate) struct ProveArgs {
-    /// Comparisons of each kind [default: 3]
+    /// Comparisons of each kind [default: 2]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) runs: Option<u32>,
     /// Injected slowdowns, separated by commas [default: none, cpu+5, cpu+10, work+0 and work+1]

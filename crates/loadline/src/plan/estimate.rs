@@ -15,7 +15,7 @@ const REFERENCE: Duration = Duration::from_millis(40);
 /// A block of operations one at a time, for the tail.
 const TAIL: Duration = Duration::from_millis(100);
 /// Counting instructions, unless counts were requested: it begins no case after eight seconds.
-pub(crate) const COUNTING: Duration = Duration::from_secs(12);
+pub(in crate::plan) const COUNTING: Duration = Duration::from_secs(12);
 
 /// The expected duration of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,7 +23,8 @@ use crate::session::{self, Ending, Results, Shell, finish};
 use crate::slowdown::InjectedSlowdown;
 use crate::targets::callgrind::Callgrind;
 
-const DEFAULT_RUNS: u32 = 3;
+/// Comparisons of each kind within three minutes, also on a busy machine.
+const DEFAULT_RUNS: u32 = 2;
 /// Counting instructions of one comparison.
 const COUNTING: Duration = Duration::from_secs(5);
 const MOST_RUNS: u32 = 1_000;
