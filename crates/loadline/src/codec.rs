@@ -19,7 +19,7 @@ const OBJECTS_BYTES: u64 = 16 << 20;
 /// An item is added as long as it surely fits: no item takes more bytes of JSON.
 const ITEM_BYTES: usize = 96;
 
-/// How objects are encoded.
+/// Encoding of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codec {
     /// JSON, by serde_json.
@@ -54,7 +54,7 @@ impl Codec {
     /// The object that these bytes are.
     ///
     /// # Errors
-    /// What is wrong with the bytes, as the codec says it.
+    /// The error in the bytes, in the codec's words.
     pub(crate) fn decode(self, bytes: &[u8]) -> Result<Player, String> {
         match self {
             Self::Json => serde_json::from_slice(bytes).map_err(|error| error.to_string()),
@@ -70,7 +70,7 @@ impl fmt::Display for Codec {
     }
 }
 
-/// What is encoded: a player of a game.
+/// The object that is encoded: a player of a game.
 #[derive(Clone, PartialEq, Message, Serialize, Deserialize)]
 pub(crate) struct Player {
     #[prost(uint64, tag = "1")]
@@ -89,7 +89,7 @@ pub(crate) struct Player {
     note: String,
 }
 
-/// Where a player is.
+/// Position of a player.
 #[derive(Clone, Copy, PartialEq, Message, Serialize, Deserialize)]
 struct Position {
     #[prost(float, tag = "1")]
@@ -100,7 +100,7 @@ struct Position {
     z: f32,
 }
 
-/// What a player carries.
+/// An item that a player carries.
 #[derive(Clone, PartialEq, Message, Serialize, Deserialize)]
 struct Item {
     #[prost(uint32, tag = "1")]

@@ -1,4 +1,4 @@
-//! What the doctor looks at before anything is measured: the machine, the server and its settings.
+//! Evidence for the doctor before anything is measured: the machine, the server and its settings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -82,7 +82,7 @@ pub(crate) fn node(asked: &mut Asked, machine: &Setup) -> Result<Setup, Failure>
     })
 }
 
-/// What a finding about one node of the cluster `name` is about.
+/// Subject of a finding about one node of the cluster `name`.
 pub(crate) fn node_scope(name: &str, asked: &Asked) -> String {
     format!("{name}, node {}", asked.address)
 }
@@ -98,7 +98,7 @@ pub(crate) fn findings(setups: &[Setup]) -> Vec<Finding> {
     findings
 }
 
-/// What reading the clock takes on average, in nanoseconds: in the quickest of several series, since
+/// Average time of reading the clock, in nanoseconds: in the quickest of several series, since
 /// a neighbour on the CPU makes the others longer, and no series shorter.
 fn clock_read_ns() -> f64 {
     let series = (0..CLOCK_SERIES).map(|_| {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use crate::secret;
 
-/// How the program ends: the table of exit codes that scripts rely on.
+/// Exit codes, which scripts rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Measurements that cannot be compared.
@@ -90,7 +90,7 @@ impl Failure {
         Self::new(self.exit, format!("{}\n{sentence}", self.message))
     }
 
-    /// How the program ends.
+    /// Exit code of the program.
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }

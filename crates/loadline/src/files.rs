@@ -21,7 +21,7 @@ const LONGEST_PASSWORD_FILE_BYTES: u64 = 64 << 10;
 /// The beginning of the names of files that are not complete yet.
 const TEMPORARY: &str = ".loadline-";
 
-/// Where an output goes.
+/// Destination of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Output {
     /// To standard output, spelled `-`.
@@ -160,7 +160,7 @@ pub(crate) fn read_baseline(path: &Path) -> Result<Baseline, Failure> {
         .map_err(|error| Failure::bad_file(format!("{}: {error}", path.display())))
 }
 
-/// What a gate judges by.
+/// Reference of a gate.
 #[derive(Debug)]
 pub(crate) enum Kept {
     /// Runs of our own.
@@ -270,7 +270,7 @@ pub(crate) fn find_program(program: &Path) -> Option<PathBuf> {
         .find(|candidate| runs(candidate))
 }
 
-/// What the operating system said, without the name of a temporary file.
+/// Error of the operating system, without the name of a temporary file.
 fn plain(error: io::Error) -> io::Error {
     error
         .raw_os_error()

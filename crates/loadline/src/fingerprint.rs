@@ -1,4 +1,4 @@
-//! Where a run takes place: the machine and its noise.
+//! Surroundings of a run: the machine and its noise.
 
 use std::fs;
 use std::time::Instant;
@@ -63,7 +63,7 @@ pub(crate) fn noise(record: &mut Record) {
         first_line("/proc/loadavg").and_then(|line| line.split(' ').next()?.parse().ok());
 }
 
-/// What the kernel counts of the machine, read at the start of something.
+/// Counters of the kernel about the machine, read at the start of something.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counters {
     begun: Instant,
@@ -89,7 +89,7 @@ impl Counters {
         }
     }
 
-    /// What they say about the time since they were read.
+    /// Evidence about the time since they were read.
     pub(crate) fn since(&self) -> Evidence {
         let now = Self::read();
         let micros = self.begun.elapsed().as_micros().max(1) as f64;

@@ -65,7 +65,7 @@ impl Framing for RespFraming {
     }
 }
 
-/// What a reply says, as far as a load generator cares.
+/// Meaning of a reply for a load generator.
 fn meaning(reply: loadline_resp::Reply<'_>) -> Reply<'_> {
     match reply.into_without_attributes() {
         Frame::Bulk(bytes) | Frame::Simple(bytes) | Frame::Verbatim { text: bytes, .. } => {

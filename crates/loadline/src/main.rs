@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the words on the command line mean: nothing said is `run` with the default cases.
+/// Meaning of the words on the command line: without any, `run` with the default cases.
 fn meant(words: Vec<OsString>) -> Vec<OsString> {
     match words.len() {
         0 | 1 => vec!["loadline".into(), "run".into()],

@@ -42,7 +42,7 @@ impl Pinning {
         }
     }
 
-    /// What `start` returns, whose threads are neither a server's nor the generator's: they may run on
+    /// Result of `start`, whose threads are neither a server's nor the generator's: they may run on
     /// any CPU that there is.
     pub(crate) fn apart<T>(pinning: Option<&Self>, start: impl FnOnce() -> T) -> T {
         let Some(pinning) = pinning else {

@@ -12,10 +12,10 @@ const DEFAULT_WIDTH: usize = 80;
 /// Fewer columns than this are not believed.
 const LEAST_WIDTH: usize = 40;
 
-/// What standard output and standard error can show.
+/// Abilities of standard output and standard error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Printer {
-    /// How the text report looks.
+    /// Appearance of the text report.
     pub(crate) width: usize,
     pub(crate) color: bool,
     pub(crate) unicode: bool,
@@ -74,7 +74,7 @@ impl Printer {
         )
     }
 
-    /// How the text report is to look.
+    /// Options of the text report.
     pub(crate) fn text_options(&self) -> TextOptions {
         TextOptions {
             width: self.width,

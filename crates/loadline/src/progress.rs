@@ -1,4 +1,4 @@
-//! How far a run has come: a line that changes in a terminal, plain lines elsewhere, nothing where
+//! Progress of a run: a line that changes in a terminal, plain lines elsewhere, nothing where
 //! quiet is wanted. It goes to standard error, so that a report can be piped.
 
 use std::io::Write;
@@ -11,7 +11,7 @@ use crate::printer::Printer;
 
 /// A plain line is written each time this share of the steps is done, in percent.
 const PLAIN_EVERY_PERCENT: u64 = 20;
-/// How often the changing line is redrawn while a step lasts.
+/// Interval at which the changing line is redrawn while a step lasts.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Shows how far a run has come.

@@ -70,7 +70,7 @@ pub(crate) fn redact_argument(argument: &str) -> String {
     }
 }
 
-/// What was typed as a target, redacted: also if it lacks the `://` of a URL.
+/// Redacts a typed target, also if it lacks the `://` of a URL.
 pub(crate) fn redact_target(text: &str) -> String {
     match text.rfind('@') {
         Some(at) if !text.contains("://") => format!("{MASK}{}", &text[at..]),
@@ -87,7 +87,7 @@ pub(crate) fn command_line<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = 
     words.join(" ")
 }
 
-/// What follows `://`, with the user kept and what may be a password masked. The last `@` counts: a
+/// The part after `://`, with the user kept and a possible password masked. The last `@` counts: a
 /// password that was not percent-encoded may hold one.
 fn masked(rest: &str) -> String {
     let Some(at) = rest.rfind('@') else {

@@ -28,7 +28,7 @@ impl InjectedSlowdown {
     /// The slowdowns that are injected by default.
     pub(crate) const DEFAULT: [Self; 3] = [Self::Nothing, Self::Burn(0.05), Self::Burn(0.10)];
 
-    /// What is injected with valgrind where nothing else is asked for.
+    /// Default injections with valgrind.
     pub(crate) const DEFAULT_WORK: [Self; 2] = [Self::Work(0.0), Self::Work(0.01)];
 
     /// Its form in a proof, without comparisons.

@@ -1,4 +1,4 @@
-//! What a mistyped word was probably meant to be.
+//! Suggestions for mistyped words.
 
 /// The one of `known` that `typed` is most like: at most one character in three is wrong or out of place.
 pub(crate) fn closest<'k>(

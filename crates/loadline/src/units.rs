@@ -48,7 +48,7 @@ pub(crate) enum KeyDistSpec {
 }
 
 impl KeyDistSpec {
-    /// What it means over `keys` keys.
+    /// The distribution over `keys` keys.
     pub(crate) fn over(&self, keys: u64) -> KeyDist {
         match self {
             Self::Ready(dist) => dist.clone(),

@@ -1,4 +1,4 @@
-//! What `loadline capacity` is asked.
+//! Arguments of `loadline capacity`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What was typed for `loadline clean`.
+//! Arguments of `loadline clean`.
 
 use clap::Args;
 

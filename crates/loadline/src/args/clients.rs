@@ -1,4 +1,4 @@
-//! What `loadline clients` is asked.
+//! Arguments of `loadline clients`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What `loadline engines` is asked.
+//! Arguments of `loadline engines`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -154,7 +154,7 @@ pub(crate) struct EngineArgs {
     pub(crate) ttl: Option<Duration>,
 }
 
-/// What a child does with an engine.
+/// Task of a child process with an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EngineStep {
     /// Write every key twice, and wait

@@ -1,4 +1,4 @@
-//! What was typed for the commands that judge: compare, baseline, gate and prove.
+//! Arguments of the commands that judge: compare, baseline, gate and prove.
 
 use std::path::PathBuf;
 
@@ -336,7 +336,7 @@ impl MeasureArgs {
     /// Reads words that [`words_of`] gave.
     ///
     /// # Errors
-    /// What is wrong with them, in a sentence.
+    /// The error in them, in a sentence.
     pub(crate) fn from_words(words: &[String]) -> Result<Self, String> {
         match Kept::try_parse_from(words) {
             Ok(kept) => Ok(kept.measure),

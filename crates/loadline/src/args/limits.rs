@@ -1,4 +1,4 @@
-//! What a run must keep.
+//! Limits that a run must keep.
 
 use std::str::FromStr;
 

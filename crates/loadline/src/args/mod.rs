@@ -38,7 +38,7 @@ pub(crate) use modes::{ClientArgs, CodecArg, LinkArg, Mode, ModesArgs, OpArg};
 pub(crate) use refusal::refusal;
 pub(crate) use tiers::TiersArgs;
 
-/// What `--version` says, where `-V` says the number alone.
+/// Text of `--version`; `-V` prints the number alone.
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\ncommit: ",
@@ -68,7 +68,7 @@ impl Cli {
     /// Reads the command line.
     ///
     /// # Errors
-    /// What clap has to say: a usage error, or help and version.
+    /// Message of clap: a usage error, or help and version.
     pub(crate) fn read(words: Vec<OsString>) -> Result<Self, clap::Error> {
         let matches = Self::command().try_get_matches_from(words)?;
         let mut cli = Self::from_arg_matches(&matches)?;

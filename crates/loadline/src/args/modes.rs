@@ -1,4 +1,4 @@
-//! What `loadline modes` is asked.
+//! Arguments of `loadline modes`.
 
 use std::time::Duration;
 

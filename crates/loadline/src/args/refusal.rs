@@ -1,4 +1,4 @@
-//! What was typed and cannot be: what the parser of the command line says, in our form.
+//! Usage errors: messages of the parser of the command line, in our form.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ const OTHERS: [(&str, &str); 11] = [
     ("--tls", "the scheme of the target: rediss://HOST:PORT"),
 ];
 
-/// What is wrong with `words`, which the parser refused with `error`: one line that says it, and one
+/// The message for `words`, which the parser refused with `error`: one line that says what is wrong, and one
 /// that says where to look.
 pub(crate) fn refusal(words: &[OsString], error: &Error) -> String {
     let (path, command) = meant(words);
@@ -44,7 +44,7 @@ pub(crate) fn refusal(words: &[OsString], error: &Error) -> String {
     format!("loadline: {reason}\nSee `{path} --help`.")
 }
 
-/// How far `words` name a command, as it is written, and that command.
+/// The command that `words` name, as it is written, and as it is defined.
 fn meant(words: &[OsString]) -> (String, Command) {
     let (mut path, mut command) = ("loadline".to_owned(), Cli::command());
     // A command knows nothing of its own arguments before it is built.
@@ -115,7 +115,7 @@ fn invalid_value(error: &Error) -> String {
     format!("{name}: {}.", why.trim_end_matches('.'))
 }
 
-/// What the parser says before it goes on to tips and usage, on one line.
+/// The message of the parser without tips and usage, on one line.
 fn first_paragraph(error: &Error) -> String {
     let text = error.render().to_string();
     let lines: Vec<&str> = text

@@ -1,4 +1,4 @@
-//! What `loadline tiers` is asked.
+//! Arguments of `loadline tiers`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -44,7 +44,7 @@ pub(crate) enum Length {
 }
 
 impl Length {
-    /// When the block of `round`, counted from 0, ends. The first rounds take the remainder of the division.
+    /// End of the block of `round`, counted from 0. The first rounds take the remainder of the division.
     pub(crate) fn block(self, round: u32, rounds: u32) -> Stop {
         match self {
             Self::Ops(ops) => {

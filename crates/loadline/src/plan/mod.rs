@@ -97,7 +97,7 @@ pub(crate) struct Plan {
     pub(crate) cases: Vec<Case>,
     /// Blocks per case and target; the minimum if the schedule requires a precision.
     pub(crate) rounds: u32,
-    /// How the rounds are laid out.
+    /// Layout of the rounds.
     pub(crate) schedule: Schedule,
     /// Warm-up before the first round of each case and target; not measured.
     pub(crate) warmup: Duration,
@@ -105,7 +105,7 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// Version of the protocol.
     pub(crate) protocol: Protocol,
-    /// How encrypted connections are made.
+    /// Settings of encrypted connections.
     pub(crate) tls: TlsFiles,
     /// Whether servers that hold keys are measured.
     pub(crate) allow_non_empty: bool,
@@ -165,7 +165,7 @@ impl TlsFiles {
     }
 }
 
-/// What a plan depends on in addition to the arguments.
+/// Facts about the machine that a plan depends on in addition to the arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
     /// CPUs that this process can use.

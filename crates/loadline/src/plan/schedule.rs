@@ -1,14 +1,14 @@
-//! How the rounds of a plan are laid out.
+//! Layout of the rounds of a plan.
 
 use crate::args::Instructions;
 
 /// The layout of rounds, in addition to their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Schedule {
-    /// How often the targets are opened, our own servers in new processes each time, because two processes of one
+    /// Number of times that the targets are opened, our own servers in new processes each time, because two processes of one
     /// binary differ. The rounds are divided among these generations.
     pub(crate) generations: u32,
-    /// When the rounds end.
+    /// End of the rounds.
     pub(crate) end: RoundsEnd,
     /// What each round measures.
     pub(crate) parts: RoundParts,
@@ -20,7 +20,7 @@ pub(crate) struct Schedule {
     pub(crate) instructions: Instructions,
 }
 
-/// When the rounds of a case end.
+/// End of the rounds of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RoundsEnd {
     /// After the planned rounds.

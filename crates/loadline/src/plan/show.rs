@@ -16,7 +16,7 @@ use crate::target::Target;
 use crate::units::{count_text, duration_text, key_dist_text, nanoseconds, value_size_text};
 use crate::workload::Operation;
 
-/// How a cluster is loaded.
+/// Distribution of the load over a cluster.
 const CLUSTER: &str = "each master of a cluster gets an equal part of the keys, operations and rate, over its own connections and thread";
 
 impl Plan {

@@ -31,7 +31,7 @@ pub(crate) enum Kind {
     Sqlite,
 }
 
-/// What survives of a write that was acknowledged.
+/// Failures that an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// Nothing, once the process ends.
@@ -66,7 +66,7 @@ pub(crate) enum Choice {
 pub(crate) struct CacheLimits {
     /// The most keys that it holds.
     pub(crate) keys: u64,
-    /// How long each of them lives.
+    /// Time to live of each of them.
     pub(crate) ttl: Duration,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct CacheLimits {
 pub(crate) struct Engine {
     pub(crate) choice: Choice,
     pub(crate) durability: Durability,
-    /// Where its files are, unless the choice says so.
+    /// Directory of its files, unless the choice names it.
     pub(crate) dir: Option<PathBuf>,
     /// Its limits, if it is used as a cache.
     pub(crate) cache: Option<CacheLimits>,
@@ -244,12 +244,12 @@ impl Choice {
 }
 
 impl Engine {
-    /// How long keys live that are written to it; `None` for ever.
+    /// Time to live of keys that are written to it; `None` without a limit.
     pub(crate) fn ttl(&self) -> Option<Duration> {
         self.cache.map(|cache| cache.ttl)
     }
 
-    /// Where its directory is made.
+    /// Parent of its directory.
     pub(crate) fn parent(&self) -> PathBuf {
         let chosen = match &self.choice {
             Choice::Embedded(_, dir) => dir.as_ref(),
@@ -260,7 +260,7 @@ impl Engine {
     }
 }
 
-/// What reports call it, and what `--reference` takes.
+/// Name in reports and for `--reference`.
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

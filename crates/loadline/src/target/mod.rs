@@ -1,4 +1,4 @@
-//! What is measured: the spellings of a TARGET, and what each means.
+//! Targets: the spellings of a TARGET and their meanings.
 
 mod engine;
 mod program;
@@ -24,7 +24,7 @@ const ENGINES: [&str; 6] = ["store", "heed", "redb", "fjall", "rocksdb", "sqlite
 const FORMS: &str = "it is redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH, embedded, ram, spawn:PROGRAM, \
     cluster://HOST:PORT[,HOST:PORT] or spawn-cluster:PROGRAM";
 
-/// What a TARGET is or begins with.
+/// Beginnings of a TARGET.
 const KINDS: [&str; 8] = [
     "embedded",
     "ram",
@@ -57,7 +57,7 @@ pub(crate) enum Target {
     Engine(Engine),
 }
 
-/// How much slower a server is made.
+/// Slowdown of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Slowdown {
     /// Time that every command burns on the server's CPU.
@@ -77,11 +77,11 @@ pub(crate) struct Server {
     pub(crate) tls: bool,
     /// The database that is selected.
     pub(crate) database: u32,
-    /// Who logs in.
+    /// Credentials.
     pub(crate) login: Login,
 }
 
-/// Where a server listens.
+/// Address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     /// A host, by name or number and without brackets, and a port.
@@ -270,7 +270,7 @@ impl fmt::Display for Server {
     }
 }
 
-/// What stands before the host, without the password.
+/// The part before the host, without the password.
 impl fmt::Display for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.user.as_deref(), &self.password) {
@@ -317,7 +317,7 @@ fn parse_server(url: &str) -> Result<Server, String> {
     })
 }
 
-/// What is wrong with a target without a colon.
+/// The error for a target without a colon.
 fn of_a_word(text: &str) -> String {
     let is_host = text == "localhost" || text.parse::<IpAddr>().is_ok();
     match text {

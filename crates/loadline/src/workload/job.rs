@@ -10,9 +10,9 @@ use loadline_load::runner::Subject;
 use crate::exit::Failure;
 use crate::target::Server;
 
-/// What a case does through `loadline-client`, as an application would do it.
+/// Work of a case through `loadline-client`, as an application would do it.
 pub(crate) trait Job: fmt::Debug + Sync {
-    /// What it does, as a phrase for the plan.
+    /// Description, as a phrase for the plan.
     fn description(&self) -> &'static str;
 
     /// Redis commands that it sends in addition to those of the workload's operations, in capitals.
@@ -58,7 +58,7 @@ pub(crate) trait Job: fmt::Debug + Sync {
     fn open<'s>(&self, site: Site<'s>) -> Result<OpenJob<'s>, Failure>;
 }
 
-/// Where a job is performed.
+/// Surroundings of a job.
 pub(crate) struct Site<'s> {
     /// Makes connections to the server, through a link where there is one.
     pub(crate) client: Client,
@@ -81,7 +81,7 @@ pub(crate) enum OpenJob<'s> {
     Blocks(Box<dyn Subject + 's>),
 }
 
-/// What an open job does, call by call.
+/// An open job, call by call.
 pub(crate) trait Calls: Send {
     /// Prepares the state that the next call starts from. Not timed. Errors show when the call is
     /// performed.
@@ -90,6 +90,6 @@ pub(crate) trait Calls: Send {
     /// Performs one call with the keys and values in `pairs`. Timed.
     ///
     /// # Errors
-    /// What went wrong, in a sentence that starts with a word for its kind.
+    /// The error, in a sentence that starts with a word for its kind.
     fn perform(&mut self, pairs: &[(String, Vec<u8>)]) -> Result<(), String>;
 }

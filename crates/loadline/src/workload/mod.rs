@@ -34,7 +34,7 @@ const COLLECTION_KEYS: u64 = 1_000;
 pub(crate) const ELEMENTS: u64 = 100;
 /// Bytes of a value, unless the workload says otherwise.
 const VALUE_BYTES: u64 = 64;
-/// Why nothing is loaded by guess.
+/// Reason for not guessing what to load.
 const MIXED_FAMILIES: &str = "the commands work on values of several kinds, so what to load before cannot be guessed; \
                               write a TOML file with a `setup` (docs/workloads.md).";
 
@@ -45,9 +45,9 @@ pub(crate) struct Definition {
     pub(crate) name: String,
     /// The data it works on: workloads of one space share their keys, and load them once.
     pub(crate) space: String,
-    /// What is sent, by weight.
+    /// Commands, by weight.
     pub(crate) operations: Vec<Operation>,
-    /// What is sent once for every key before.
+    /// Command that is sent once for every key before.
     pub(crate) load: Option<Operation>,
     /// Default number of keys.
     pub(crate) keys: u64,
@@ -55,11 +55,11 @@ pub(crate) struct Definition {
     pub(crate) key_dist: KeyDist,
     /// Default size of values.
     pub(crate) value_size: ValueSize,
-    /// What sets it apart from commands sent over and over.
+    /// Differences from commands that are sent over and over.
     pub(crate) rules: Rules,
 }
 
-/// What sets a case apart from commands sent over and over.
+/// Differences of a case from commands that are sent over and over.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rules {
     /// Sent once per key before each block; not measured.
@@ -67,7 +67,7 @@ pub(crate) struct Rules {
     /// Whether its operations remove keys: a block touches every key at most once, and a reply of zero is a
     /// miss.
     pub(crate) consumes: bool,
-    /// What performs it in place of the load generator.
+    /// Job that performs it in place of the load generator.
     pub(crate) job: Option<&'static dyn Job>,
     /// Whether every value that it reads is checked, even without `--verify`.
     pub(crate) verify: bool,
@@ -126,9 +126,9 @@ pub(crate) struct Call {
 pub(crate) struct Compiled {
     /// The commands of the mix.
     pub(crate) commands: Vec<Command>,
-    /// What is sent once for every key before, with the keys in sequence.
+    /// Command that is sent once for every key before, with the keys in sequence.
     pub(crate) load: Option<Command>,
-    /// What is sent once for every key before each block, with the keys in sequence.
+    /// Command that is sent once for every key before each block, with the keys in sequence.
     pub(crate) before: Option<Command>,
 }
 

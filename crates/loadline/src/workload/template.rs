@@ -38,7 +38,7 @@ enum Piece {
     Value,
 }
 
-/// What the bytes of a command depend on in addition to its template.
+/// Values that the bytes of a command depend on in addition to its template.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape<'a> {
     /// The prefix of all keys, up to the number.
@@ -474,7 +474,7 @@ mod tests {
             }
         }
 
-        /// What the parts add up to is one well-formed request, whatever is typed.
+        /// The parts add up to one well-formed request, whatever is typed.
         #[test]
         fn the_wire_form_is_one_request(tail in "( [a-z0-9]{0,3}(\\{key\\}|\\{value\\}|\\{member\\}|\\{score\\})?){0,6}") {
             let Ok(template) = Template::parse(&format!("SET {{key}}{tail}")) else { return Ok(()) };

@@ -23,7 +23,7 @@ const MOST_CLIENTS: usize = 64;
 /// The longest name of a client.
 const LONGEST_NAME: usize = 64;
 
-/// How a driver calls its client.
+/// The way in which a driver calls its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DriverMode {
@@ -68,7 +68,7 @@ pub(crate) struct Driver {
     pub(crate) dir: PathBuf,
     /// The program with its arguments.
     pub(crate) command: Vec<String>,
-    /// What must be in the folder before it can run.
+    /// Files that must be in the folder before it can run.
     needs: Vec<PathBuf>,
     pub(crate) modes: Vec<DriverMode>,
     pub(crate) resp: Vec<u8>,

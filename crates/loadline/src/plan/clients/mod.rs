@@ -48,7 +48,7 @@ const DEFAULT_LENGTH: Duration = Duration::from_secs(1);
 /// Compilers at run time need longer than the warm-up of a server.
 const DEFAULT_WARMUP: Duration = Duration::from_millis(500);
 const MOST_OPS: usize = 32;
-/// How long a call that waits during a fault may take, if nothing else is asked for, and at most. The longest default time
+/// Time limit of a call that waits during a fault: the default, and the maximum. The longest default time
 /// limits of clients are a minute.
 const PATIENCE: Duration = Duration::from_secs(8);
 const MOST_PATIENCE: Duration = Duration::from_secs(600);
@@ -56,7 +56,7 @@ const MOST_PATIENCE: Duration = Duration::from_secs(600);
 /// A comparison of clients, resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientsPlan {
-    /// What belongs to every run: the target, and a case for each operation.
+    /// The common part of all runs: the target, and a case for each operation.
     pub(crate) base: Plan,
     /// The operations, as many as there are cases.
     pub(crate) ops: Vec<Op>,
@@ -70,7 +70,7 @@ pub(crate) struct ClientsPlan {
     pub(crate) is_chosen: bool,
     /// Whether clients are also run with faults.
     pub(crate) with_faults: bool,
-    /// How long a call that waits during a fault may take.
+    /// Time limit of a call that waits during a fault.
     pub(crate) patience: Duration,
     /// Sentences about drivers that are not measured.
     pub(crate) left_out: Vec<String>,
@@ -145,7 +145,7 @@ pub(crate) fn resolve(
     })
 }
 
-/// How long a call that waits during a fault may take: as long as the longest run with a fault at least.
+/// Time limit of a call that waits during a fault: at least that of the longest run with a fault.
 fn patience(args: &ClientsArgs) -> Result<Duration, Failure> {
     let asked = args.patience.unwrap_or(PATIENCE);
     if asked < PATIENCE || asked > MOST_PATIENCE {
@@ -236,7 +236,7 @@ fn chosen(args: &ClientsArgs, known: Vec<Driver>) -> Result<(Vec<Driver>, Vec<St
     Ok((drivers, Vec::new()))
 }
 
-/// What not every driver can do.
+/// An ability that not every driver has.
 #[derive(Debug, Clone, Copy)]
 enum Need {
     Rate,

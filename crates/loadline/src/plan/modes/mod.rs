@@ -51,7 +51,7 @@ impl Mode {
         names.into_iter().map(Into::into).collect()
     }
 
-    /// Why no server supports this mode for the workload; `None` if servers do.
+    /// Reason why no server supports this mode for the workload; `None` if servers do.
     pub(crate) fn lacks_form(self, workload: &Definition) -> Option<String> {
         (self == Self::Batch && workload.for_many_keys().is_none()).then(|| {
             format!(
@@ -279,7 +279,7 @@ impl ModesPlan {
         }
     }
 
-    /// Why calls in `mode` are not possible on this target, if the reason is the slots of its keys.
+    /// Reason why calls in `mode` are not possible on this target, if it is the slots of its keys.
     pub(crate) fn splits(&self, mode: Mode) -> Option<String> {
         let of_one_slot = matches!(mode, Mode::Transaction | Mode::Script);
         let apart = self.base.targets[0].is_cluster() && !self.hash_tag;

@@ -1,4 +1,4 @@
-//! What is measured of tiers, and which of it in the same rounds.
+//! Arms of tiers, and the stages whose arms are measured in the same rounds.
 
 use super::{Source, TierPlace};
 use crate::object::{Compression, Encoding, Format};
@@ -21,7 +21,7 @@ pub(crate) struct Arm {
     pub(crate) batch: u32,
 }
 
-/// What an arm does.
+/// Operation of an arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Makes the object anew.
@@ -36,7 +36,7 @@ pub(crate) enum Step {
     Tier(usize, TierOp),
     /// The same operation on a server that replies the same bytes and does no work, on the same path.
     Null(usize, TierOp),
-    /// What comes before the first operation on the tier with this place.
+    /// Setup before the first operation on the tier with this place.
     Setup(usize, Setup),
     /// An operation with a flaw, on the tier with this place.
     Flawed(usize, Flawed),
@@ -63,7 +63,7 @@ pub(crate) enum TierOp {
     SetParts,
 }
 
-/// What comes before the first operation.
+/// Setup before the first operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Setup {
     /// A connection.
@@ -182,7 +182,7 @@ impl Step {
     }
 }
 
-/// What the arms follow from.
+/// Arguments that determine the arms.
 pub(super) struct Shape<'s> {
     pub(super) source: &'s Source,
     pub(super) format: Format,
@@ -240,7 +240,7 @@ impl Shape<'_> {
         (0..self.places.len()).find(|place| self.is_server(*place))
     }
 
-    /// What decides: all tiers with the same objects in the same rounds.
+    /// The stage that decides: all tiers with the same objects in the same rounds.
     fn tiers(&self) -> Vec<Arm> {
         let mut arms = Vec::new();
         if !matches!(self.source, Source::File { .. }) {

@@ -41,7 +41,7 @@ const TILE_BYTES: u64 = 20;
 /// The largest object.
 const LARGEST_BYTES: u64 = 256 << 20;
 
-/// Where the object comes from.
+/// Source of the object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Source {
     /// A generated floor.
@@ -66,10 +66,10 @@ pub(crate) struct TierPlace {
 /// A measurement of tiers, resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct TiersPlan {
-    /// What belongs to every run. Its only case is a template for those of the arms.
+    /// The common part of all runs. Its only case is a template for those of the arms.
     pub(crate) base: Plan,
     pub(crate) source: Source,
-    /// How many objects are made before the first operation.
+    /// Number of objects that are made before the first operation.
     pub(crate) objects: u64,
     /// The tiers below memory, those over a socket first.
     pub(crate) places: Vec<TierPlace>,
@@ -388,7 +388,7 @@ fn places(args: &TiersArgs, chosen: &[Target]) -> Result<Vec<TierPlace>, Failure
     Ok(places)
 }
 
-/// What the cases of all arms share.
+/// The common part of the cases of all arms.
 fn template(length: super::Length, source: &Source, bytes: u64) -> Case {
     Case {
         name: "tiers".into(),
@@ -409,7 +409,7 @@ fn template(length: super::Length, source: &Source, bytes: u64) -> Case {
     }
 }
 
-/// How many objects there are: of those that are read or made by a command, there is one.
+/// Number of objects: one if it is read or made by a command.
 fn objects(source: &Source, bytes: u64) -> u64 {
     match source {
         Source::Floor { .. } => (OBJECTS_BYTES / bytes.max(1)).clamp(1, MOST_OBJECTS),

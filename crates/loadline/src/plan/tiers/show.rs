@@ -1,4 +1,4 @@
-//! What a plan of tiers says about itself.
+//! The description of a plan of tiers.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::target::Target;
 use crate::units::{bytes_text, count_text, duration_text, key_dist_text};
 
 impl Source {
-    /// What reports call the object.
+    /// Name of the object in reports.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Floor { width, height } => format!("floor of {width}x{height} tiles"),
