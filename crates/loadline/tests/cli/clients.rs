@@ -230,7 +230,11 @@ fn an_open_loop_calls_what_is_due() {
     let run = |name: &str, rate: &str| {
         let words = ["--only", name, "--rate", rate, "--duration", "600ms"];
         dir.run(&quick(
-            &[&words[..], &["--rounds", "2", "--json", "out.json"]].concat(),
+            &[
+                &words[..],
+                &["--rounds", "2", "--json", "out.json", "--quiet"],
+            ]
+            .concat(),
         ))
     };
     let ended = run("paced", "100");

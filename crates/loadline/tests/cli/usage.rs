@@ -37,7 +37,7 @@ fn usage_errors_end_with_64() {
             "--rate: invalid rate `0`: expected 1 to",
         ),
         (&["run", "embedded", "--latency", "1h"], "at most"),
-        (&["run", "nonsense"], "a target is"),
+        (&["run", "nonsense"], "unknown target; it is redis://"),
         (
             &["run", "embedded", "--workload", "elephant"],
             "getset-70-30",
