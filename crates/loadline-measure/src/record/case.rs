@@ -13,6 +13,13 @@ use crate::histogram::{Histogram, LatencySummary};
 use crate::outliers::Outliers;
 use crate::work::Work;
 
+/// The index of a case in `cases`.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct CaseId(pub usize);
+
 /// The measurements of one subject under one scenario.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Case {

@@ -58,8 +58,11 @@ impl Record {
                 expected: SCHEMA,
             });
         }
-        let record: Self = serde_json::from_slice(bytes).map_err(Error::Malformed)?;
+        let mut record: Self = serde_json::from_slice(bytes).map_err(Error::Malformed)?;
         record.check()?;
+        if let Some(tiers) = &mut record.tiers {
+            tiers.find_former_cases(&record.cases);
+        }
         Ok(record)
     }
 

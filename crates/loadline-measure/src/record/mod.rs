@@ -16,8 +16,8 @@ mod vocabulary;
 use serde::{Deserialize, Serialize};
 
 pub use case::{
-    Case, Cost, Histograms, Interval, Pacing, Parts, RoundHistograms, RoundSummary, Scenario,
-    Subject, Tail, TailSummary, ValueBytes,
+    Case, CaseId, Cost, Histograms, Interval, Pacing, Parts, RoundHistograms, RoundSummary,
+    Scenario, Subject, Tail, TailSummary, ValueBytes,
 };
 pub(crate) use json::shortened;
 
@@ -38,8 +38,8 @@ use crate::gate::Row;
 pub use crate::histogram::LatencySummary;
 pub use crate::outliers::Outliers;
 pub use crate::tiers::{
-    BatchCost, BatchSize, Claim, Flaw, LoadAnswer, LoadPhase, LoadSubject, LoadWindow, TierCost,
-    TierLoad, TierOption, TierVerdict, TieredObject, Tiers, Waterfall,
+    BatchCost, BatchSize, Claim, CodecCases, Flaw, LoadAnswer, LoadPhase, LoadSubject, LoadWindow,
+    TierCases, TierCost, TierLoad, TierOption, TierVerdict, TieredObject, Tiers, Waterfall,
 };
 
 /// The schema that this version writes and reads.
@@ -246,6 +246,12 @@ impl Record {
             clients: None,
             tiers: None,
         }
+    }
+
+    /// The case with an identifier of this record; `None` if a record from elsewhere has no such case.
+    #[must_use]
+    pub fn case(&self, id: CaseId) -> Option<&Case> {
+        self.cases.get(id.0)
     }
 
     /// The errors of all cases.

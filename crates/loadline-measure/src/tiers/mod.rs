@@ -2,6 +2,7 @@
 //!
 //! The types of the record only. The verdicts need the costs of `loadline-cache`, so they are made by the command.
 
+mod former;
 mod load;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::interval;
 use crate::miss_ratio::MissRatioCurve;
 use crate::quantile::median;
-use crate::record::Bounds;
+use crate::record::{Bounds, CaseId};
 use crate::vocabulary::vocabulary;
 
 pub use load::{LoadAnswer, LoadPhase, LoadSubject, LoadWindow, TierLoad};
@@ -39,6 +40,8 @@ pub struct Tiers {
     pub hit_ratio: f64,
     /// The sentence that answers the question.
     pub verdict: String,
+    /// The cases that are no tier's own.
+    pub cases: TierCases,
     /// What each tier costs, and whether it pays.
     pub costs: Vec<TierCost>,
     /// Where the time of each tier goes.
@@ -78,12 +81,42 @@ pub struct TieredObject {
     pub codec: String,
 }
 
+/// The cases that are no tier's own: operations in this process, codecs and the set-up.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TierCases {
+    /// Recomputing the object; `None` if its time was given.
+    pub recompute: Option<CaseId>,
+    /// A hit in memory.
+    pub hit: Option<CaseId>,
+    /// A copy of an object in memory.
+    pub deep_copy: Option<CaseId>,
+    /// A read through a cache without room in memory.
+    pub cached: Option<CaseId>,
+    /// The codecs alone.
+    pub codecs: Vec<CodecCases>,
+    /// What precedes the first operation on a tier, and the round trip of an object.
+    pub set_up: Vec<CaseId>,
+}
+
+/// The cases of a codec.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CodecCases {
+    /// Encoding.
+    pub encode: CaseId,
+    /// Decoding.
+    pub decode: Option<CaseId>,
+}
+
 /// What a tier costs. Times are means per object: the median over the rounds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TierCost {
     /// The tier, as in `cases[].subject.name`.
     pub subject: String,
+    /// The case of its hits.
+    pub get: Option<CaseId>,
     /// The codec of its values.
     pub codec: Option<String>,
     /// Added round-trip time.
@@ -119,6 +152,8 @@ pub struct TierCost {
 pub struct Waterfall {
     /// The tier.
     pub subject: String,
+    /// The case of the same operation without clocks between its parts.
+    pub case: Option<CaseId>,
     /// The operation: `get` or `set`.
     pub operation: String,
     /// The codec of its values.
@@ -222,6 +257,16 @@ pub struct Claim {
     pub right_ns: Option<f64>,
     /// True cost or artefact, in one sentence.
     pub sentence: String,
+}
+
+impl Tiers {
+    /// The parts of the hits of a tier, if they were measured.
+    #[must_use]
+    pub fn waterfall(&self, cost: &TierCost) -> Option<&Waterfall> {
+        let get = cost.get?;
+        let mut waterfalls = self.waterfalls.iter();
+        waterfalls.find(|waterfall| waterfall.case == Some(get))
+    }
 }
 
 impl Waterfall {

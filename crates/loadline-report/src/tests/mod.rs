@@ -7,6 +7,7 @@ mod clients;
 mod engines;
 mod fixture;
 mod flames;
+mod former;
 mod hostile;
 mod judgements;
 mod proofs;

@@ -3,9 +3,9 @@
 use loadline_measure::Record;
 use loadline_measure::miss_ratio::{CurvePoint, MissRatioCurve};
 use loadline_measure::record::{
-    BatchCost, BatchSize, Bounds, Case, Claim, Flaw, LoadAnswer, LoadPhase, LoadSubject,
-    LoadWindow, SubjectKind, TierCost, TierLoad, TierOption, TierVerdict, TieredObject, Tiers,
-    Waterfall,
+    BatchCost, BatchSize, Bounds, Case, CaseId, Claim, CodecCases, Flaw, LoadAnswer, LoadPhase,
+    LoadSubject, LoadWindow, SubjectKind, TierCases, TierCost, TierLoad, TierOption, TierVerdict,
+    TieredObject, Tiers, Waterfall,
 };
 
 use super::{PIPE, TERMINAL, fixture};
@@ -20,6 +20,15 @@ fn case(stage: &str, subject: &str, operation: &str, ns: f64) -> Case {
     case
 }
 
+/// The case of the hits of a tier.
+fn hits(subject: &str) -> Option<CaseId> {
+    match subject {
+        "redis" => Some(CaseId(6)),
+        "heed" => Some(CaseId(7)),
+        _ => None,
+    }
+}
+
 fn cost(
     subject: &str,
     codec: &str,
@@ -29,6 +38,7 @@ fn cost(
 ) -> TierCost {
     TierCost {
         subject: subject.to_owned(),
+        get: hits(subject).filter(|_| codec == "columns"),
         codec: Some(codec.to_owned()),
         latency_ns: 0,
         get_ns,
@@ -52,6 +62,7 @@ fn cost(
 fn waterfalls() -> Vec<Waterfall> {
     let waterfall = Waterfall {
         subject: "redis".to_owned(),
+        case: hits("redis"),
         operation: "get".to_owned(),
         codec: Some("columns".to_owned()),
         whole_ns: 40e3,
@@ -67,6 +78,7 @@ fn waterfalls() -> Vec<Waterfall> {
     };
     let embedded = Waterfall {
         subject: "heed".to_owned(),
+        case: hits("heed"),
         operation: "get".to_owned(),
         codec: Some("columns".to_owned()),
         whole_ns: 9e3,
@@ -157,6 +169,8 @@ pub(super) fn record() -> Record {
         case("codecs", "codec", "encode", 11e3),
         case("codecs", "codec", "decode", 5e3),
         case("set-up", "redis", "new connection", 98e3),
+        case("tiers", "redis", "get", 40e3),
+        case("tiers", "heed", "get", 9e3),
     ]);
     record.tiers = Some(Tiers {
         object: TieredObject {
@@ -167,6 +181,17 @@ pub(super) fn record() -> Record {
             codec: "columns".to_owned(),
         },
         hit_ratio: 0.8,
+        cases: TierCases {
+            recompute: Some(CaseId(0)),
+            hit: Some(CaseId(1)),
+            deep_copy: Some(CaseId(2)),
+            cached: None,
+            codecs: vec![CodecCases {
+                encode: CaseId(3),
+                decode: Some(CaseId(4)),
+            }],
+            set_up: vec![CaseId(5)],
+        },
         verdict: "Recomputing this object takes 500 us. Tiers that pay: redis, heed.".to_owned(),
         costs: vec![
             cost("redis", "columns", 40e3, Some(0.14), TierVerdict::Yes),
@@ -598,5 +623,26 @@ fn parts_that_noise_dominates_are_left_out() {
             !text.contains("17.2 us") && !text.contains("2955"),
             "{text}"
         );
+    }
+}
+
+/// Rows follow from identifiers of cases. They were once found by names, and a row whose name had changed was not there.
+#[test]
+fn renamed_cases_keep_their_rows() {
+    let mut renamed = record();
+    for case in &mut renamed.cases {
+        case.scenario.suite = Some("renamed".to_owned());
+        case.scenario.workload = format!("{} renamed", case.scenario.workload);
+        case.subject.name = format!("{} renamed", case.subject.name);
+    }
+    let lines = |record: &Record| text(record, &PIPE).lines().count();
+    let page = text(&renamed, &PIPE);
+    assert_eq!(lines(&renamed), lines(&record()), "{page}");
+    for row in [
+        "memory: hit",
+        "redis renamed new connection renamed",
+        "\ncolumns",
+    ] {
+        assert!(page.contains(row), "{row}:\n{page}");
     }
 }

@@ -30,7 +30,7 @@ use crate::targets::Opened;
 use crate::units::nanoseconds;
 
 pub(crate) use conclusions::conclude;
-pub(crate) use tiers::{CacheRan, LoadRan, NO_TIER, Parts, TierFacts, conclude_tiers, null_name};
+pub(crate) use tiers::{CacheRan, LoadRan, NO_TIER, RanArm, TierFacts, conclude_tiers};
 
 /// What performed the operations of a case.
 pub(crate) struct Origin<'o> {

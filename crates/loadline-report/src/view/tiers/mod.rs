@@ -4,8 +4,8 @@ mod load;
 mod pictures;
 
 use loadline_measure::record::{
-    BatchCost, Case, Claim, Flaw, Record, TierCost, TierOption, TierVerdict, Tiers, ValueBytes,
-    Waterfall,
+    BatchCost, Case, Claim, CodecCases, Flaw, Record, TierCases, TierCost, TierOption, TierVerdict,
+    Tiers, ValueBytes, Waterfall,
 };
 use loadline_measure::words;
 
@@ -41,10 +41,10 @@ pub(super) fn sections(record: &Record, tiers: &Tiers) -> Vec<Option<Section>> {
         pictures::section(record, tiers),
         costs(tiers),
         waterfalls(tiers),
-        codecs(record),
+        codecs(record, &tiers.cases.codecs),
         batches(tiers),
         memory(tiers),
-        set_up(record),
+        set_up(record, &tiers.cases),
         flaws(&tiers.flaws),
         claims(&tiers.claims),
     ]
@@ -154,12 +154,6 @@ fn tier(tiers: &Tiers, cost: &TierCost) -> String {
         &cost.subject,
         codec.filter(|codec| *codec != tiers.object.codec),
     )
-}
-
-/// The cases of a stage.
-fn stage<'r>(record: &'r Record, name: &'static str) -> impl Iterator<Item = &'r Case> {
-    let cases = record.cases.iter();
-    cases.filter(move |case| case.scenario.suite.as_deref() == Some(name))
 }
 
 /// The mean time of an operation of a case.
@@ -332,31 +326,29 @@ fn signed(ns: f64) -> String {
     format!("{sign}{}", words::duration(ns.abs()))
 }
 
-fn codecs(record: &Record) -> Option<Section> {
+fn codecs(record: &Record, codecs: &[CodecCases]) -> Option<Section> {
     let columns = vec![
         Column::text("codec", 0),
         Column::figure("encode", 0),
         Column::figure("decode", 0),
         Column::figure("size", 0),
     ];
-    let of = |case: &&Case, operation: &str| case.scenario.workload == operation;
-    let encodes = stage(record, "codecs").filter(|case| of(case, "encode"));
-    let rows = encodes.map(|encode| {
-        let codec = encode.scenario.codec.as_deref().unwrap_or("raw");
-        let decode = stage(record, "codecs")
-            .find(|case| of(case, "decode") && case.scenario.codec == encode.scenario.codec);
+    let row = |codec: &CodecCases| {
+        let encode = record.case(codec.encode)?;
+        let decode = codec.decode.and_then(|decode| record.case(decode));
         let bytes = match encode.scenario.value_bytes {
             ValueBytes::Fixed(bytes) => words::bytes(bytes),
             ValueBytes::Spread { .. } => "-".to_owned(),
         };
-        cells(vec![
-            codec.into(),
+        Some(cells(vec![
+            encode.scenario.codec.as_deref().unwrap_or("raw").into(),
             words::duration(mean(encode)).into(),
             time(decode.map(mean)),
             bytes.into(),
-        ])
-    });
-    table("Codecs", columns, rows.collect())
+        ]))
+    };
+    let rows = codecs.iter().filter_map(row).collect();
+    table("Codecs", columns, rows)
 }
 
 fn batches(tiers: &Tiers) -> Option<Section> {
@@ -453,7 +445,7 @@ fn memory(tiers: &Tiers) -> Option<Section> {
     )
 }
 
-fn set_up(record: &Record) -> Option<Section> {
+fn set_up(record: &Record, cases: &TierCases) -> Option<Section> {
     let columns = vec![
         Column::text("operation", 0),
         Column::figure("time", 0),
@@ -471,10 +463,10 @@ fn set_up(record: &Record) -> Option<Section> {
             cases::percentile(case.response_time_ns.p99),
         ])
     };
-    let cached = stage(record, "tiers").filter(|case| {
-        case.scenario.workload == "get through the cache" || case.subject.name == "memory"
-    });
-    let rows = stage(record, "set-up").chain(cached).map(row);
+    let cached = [cases.hit, cases.deep_copy, cases.cached];
+    let ids = cases.set_up.iter().copied();
+    let ids = ids.chain(cached.into_iter().flatten());
+    let rows = ids.filter_map(|id| record.case(id)).map(row);
     table(
         "The set-up, and what is not part of a tier's time",
         columns,

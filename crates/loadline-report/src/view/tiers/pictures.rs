@@ -3,7 +3,7 @@
 use loadline_measure::record::{Case, Record, TierCost, Tiers, Waterfall};
 use loadline_measure::words;
 
-use super::{mean, stage, tier};
+use super::{mean, tier};
 use crate::document::{Block, DecisionMap, Ladder, MapPoint, Plot, Rung, Section};
 
 /// Groups of parts, with a colour each.
@@ -24,10 +24,13 @@ pub(super) fn section(record: &Record, tiers: &Tiers) -> Option<Section> {
         return None;
     }
     let mut rows: Vec<Rung> = Vec::new();
-    for (subject, operation) in [("memory", "hit"), ("memory", "deep copy")] {
-        let case = stage(record, "tiers")
-            .find(|case| case.subject.name == subject && case.scenario.workload == operation);
-        rows.extend(case.map(|case| rung(case, operation)));
+    let in_memory = [
+        (tiers.cases.hit, "memory: hit"),
+        (tiers.cases.deep_copy, "memory: deep copy"),
+    ];
+    for (id, label) in in_memory {
+        let case = id.and_then(|id| record.case(id));
+        rows.extend(case.map(|case| rung(case, label)));
     }
     rows.extend(tiers.costs.iter().map(|cost| tier_rung(tiers, cost)));
     rows.push(recompute_rung(record, tiers));
@@ -68,13 +71,12 @@ pub(super) fn section(record: &Record, tiers: &Tiers) -> Option<Section> {
 }
 
 /// A rung without parts.
-fn rung(case: &Case, operation: &str) -> Rung {
+fn rung(case: &Case, label: &str) -> Rung {
     let times = &case.response_time_ns;
     let ns = mean(case);
-    let label = format!("{}: {operation}", case.subject.name);
     Rung {
         title: format!("{label}, {}", words::duration(ns)),
-        label,
+        label: label.to_owned(),
         ns,
         min_ns: times.min.map(|ns| ns as f64),
         p50_ns: times.p50.map(|ns| ns as f64),
@@ -84,8 +86,8 @@ fn rung(case: &Case, operation: &str) -> Rung {
 }
 
 fn recompute_rung(record: &Record, tiers: &Tiers) -> Rung {
-    let case = stage(record, "tiers").find(|case| case.subject.name == "recompute");
-    let measured = case.map(|case| rung(case, "this object"));
+    let case = tiers.cases.recompute.and_then(|id| record.case(id));
+    let measured = case.map(|case| rung(case, "recompute: this object"));
     let ns = tiers.object.recompute_ns;
     measured.unwrap_or_else(|| Rung {
         label: "recompute, as given".into(),
@@ -100,11 +102,6 @@ fn recompute_rung(record: &Record, tiers: &Tiers) -> Rung {
 
 fn tier_rung(tiers: &Tiers, cost: &TierCost) -> Rung {
     let label = tier(tiers, cost);
-    let waterfall = tiers.waterfalls.iter().find(|waterfall| {
-        waterfall.subject == cost.subject
-            && waterfall.operation == "get"
-            && waterfall.codec == cost.codec
-    });
     Rung {
         title: format!("{label}: hit {}", words::duration(cost.get_ns)),
         label,
@@ -112,7 +109,9 @@ fn tier_rung(tiers: &Tiers, cost: &TierCost) -> Rung {
         min_ns: cost.get_ns_min.map(|ns| ns as f64),
         p50_ns: cost.get_ns_p50.map(|ns| ns as f64),
         p99_ns: cost.get_ns_p99.map(|ns| ns as f64),
-        parts: waterfall.map_or_else(|| vec![(REST, 1.0)], shares),
+        parts: tiers
+            .waterfall(cost)
+            .map_or_else(|| vec![(REST, 1.0)], shares),
     }
 }
 

@@ -10,15 +10,15 @@ use std::time::Duration;
 use loadline_load::runner::Rounds;
 use loadline_load::values::ValueSize;
 use loadline_measure::doctor::{self, Class, Evidence, Finding};
-use loadline_measure::record::{self, Mode, Record, SubjectKind};
+use loadline_measure::record::{self, CaseId, Mode, Record, SubjectKind};
 
 use super::surroundings;
 use crate::args::TiersArgs;
 use crate::exit::Failure;
 use crate::fingerprint;
-use crate::plan::{self, Arm, Case, Step, TierStage, TiersPlan};
+use crate::plan::{self, Arm, Case, Step, TierGroup, TierStage, TiersPlan};
 use crate::progress::Progress;
-use crate::recording::{self, Origin, Parts, TierFacts, null_name};
+use crate::recording::{self, Origin, RanArm, TierFacts};
 use crate::session::{self, Recorded, Session, Shell};
 use crate::subjects::tier::{Bench, OpenPlace, PartSums, Pool, TierSubject};
 use crate::target::Target;
@@ -39,7 +39,7 @@ pub(super) fn run(args: &TiersArgs) -> anyhow::Result<ExitCode> {
                 plan: &plan,
                 memory_bytes: 0,
                 given: plan.source.given(),
-                parts: Vec::new(),
+                ran: Vec::new(),
                 curve: None,
                 load: None,
             };
@@ -94,8 +94,8 @@ fn measure(
                     break;
                 }
                 let machine = fingerprint::Counters::read();
-                walk.stage(stage, session, &mut facts.parts)?;
-                note_machine(&mut session.record, stage.name, &machine);
+                walk.stage(stage, session, &mut facts.ran)?;
+                note_machine(&mut session.record, stage.group.name(), &machine);
             }
             if let Some(load) = &plan.load {
                 let machine = fingerprint::Counters::read();
@@ -142,7 +142,7 @@ fn note_machine(record: &mut Record, stage: &str, machine: &fingerprint::Counter
 
 /// The rounds of a stage: those without a verdict have half as many.
 fn rounds_of(plan: &TiersPlan, stage: &TierStage) -> u32 {
-    if matches!(stage.name, "tiers" | "reproduce") {
+    if matches!(stage.group, TierGroup::Tiers | TierGroup::Reproduce) {
         plan.base.rounds
     } else {
         plan.base.rounds.div_ceil(2)
@@ -171,7 +171,7 @@ impl Walk<'_> {
         &self,
         stage: &TierStage,
         session: &mut Session<'_>,
-        parts: &mut Parts,
+        ran: &mut Vec<RanArm>,
     ) -> Result<(), Failure> {
         let plan = &self.plan.base;
         let cases = stage
@@ -180,7 +180,7 @@ impl Walk<'_> {
             .map(|arm| self.case(arm))
             .collect::<Result<Vec<Case>, Failure>>()?;
         let blocks = Blocks {
-            title: stage.name.to_owned(),
+            title: stage.group.name().to_owned(),
             names: stage.arms.iter().map(|arm| self.title(arm)).collect(),
             rounds: Rounds {
                 stops: (0..rounds_of(self.plan, stage))
@@ -192,28 +192,31 @@ impl Walk<'_> {
             progress: Arc::clone(&self.progress),
         };
         self.progress
-            .say(&format!("{}: writing the objects", stage.name));
+            .say(&format!("{}: writing the objects", stage.group.name()));
         let (bench, arms, own) = (self.bench.clone(), stage.arms.clone(), cases.clone());
-        let ran = blocks.run(&session.shell.control, move || {
+        let measured = blocks.run(&session.shell.control, move || {
             bench.load(&arms)?;
             let arms = arms.iter().zip(&own);
             arms.map(|(arm, case)| bench.open(arm, case)).collect()
         })?;
         let record = &mut session.record;
-        for (place, (measured, taken)) in ran.measured.iter().zip(ran.details).enumerate() {
-            if measured.blocks.is_empty() {
+        for (place, (blocks, parts)) in measured.measured.iter().zip(measured.details).enumerate() {
+            if blocks.blocks.is_empty() {
                 continue;
             }
             let (arm, case) = (&stage.arms[place], &cases[place]);
-            let mut entry = recording::case_of(case, plan, self.origin(arm), measured);
+            let mut entry = recording::case_of(case, plan, self.origin(arm), blocks);
             self.describe(&mut entry, arm, stage);
             record.doctor.extend(recording::examine_errors(&entry));
-            if !taken.is_empty() {
-                parts.push((record.cases.len(), taken));
-            }
+            ran.push(RanArm {
+                group: stage.group,
+                arm: *arm,
+                case: CaseId(record.cases.len()),
+                parts,
+            });
             record.cases.push(entry);
         }
-        ran.broken.map_or(Ok(()), Err)
+        measured.broken.map_or(Ok(()), Err)
     }
 
     /// The case of an arm.
@@ -257,7 +260,7 @@ impl Walk<'_> {
             Step::Recompute => "recompute".into(),
             Step::Hit | Step::DeepCopy => "memory".into(),
             Step::Encode | Step::Decode => "codec".into(),
-            Step::Null(place, _) => null_name(&self.bench.places[place].name),
+            Step::Null(place, _) => format!("null for {}", self.bench.places[place].name),
             Step::Tier(place, _) | Step::Setup(place, _) | Step::Flawed(place, _) => {
                 self.bench.places[place].name.clone()
             }
@@ -303,7 +306,7 @@ impl Walk<'_> {
             .place()
             .map(|place| self.plan.places[place].latency);
         let scenario = &mut entry.scenario;
-        scenario.suite = Some(stage.name.into());
+        scenario.suite = Some(stage.group.name().into());
         scenario.codec = has_codec(arm).then(|| arm.format.to_string());
         scenario.latency_ns = nanoseconds(latency.unwrap_or_default());
         if arm.batch > 1 && scenario.mode != Mode::Call {

@@ -7,9 +7,36 @@ use crate::target::Target;
 /// Arms that are measured in the same rounds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TierStage {
-    /// Its name in the plan and in progress.
-    pub(crate) name: &'static str,
+    pub(crate) group: TierGroup,
     pub(crate) arms: Vec<Arm>,
+}
+
+/// The purpose of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TierGroup {
+    /// The operations that the verdicts compare.
+    Tiers,
+    /// Codecs without a tier.
+    Codecs,
+    /// Single operations and batches.
+    Batches,
+    /// Steps before the first operation.
+    SetUp,
+    /// Operations with flaws, and the same without.
+    Reproduce,
+}
+
+impl TierGroup {
+    /// The name in the plan, in progress and in the record.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tiers => "tiers",
+            Self::Codecs => "codecs",
+            Self::Batches => "batches",
+            Self::SetUp => "set-up",
+            Self::Reproduce => "reproduce",
+        }
+    }
 }
 
 /// Something that is measured.
@@ -182,6 +209,12 @@ impl Step {
     }
 }
 
+/// The first tier that is a server, which the options, the other codecs and the flaws are about.
+pub(super) fn first_server(places: &[TierPlace], targets: &[Target]) -> Option<usize> {
+    let mut places = places.iter();
+    places.position(|place| !targets[place.target].is_in_process())
+}
+
 /// Arguments that determine the arms.
 pub(super) struct Shape<'s> {
     pub(super) source: &'s Source,
@@ -197,25 +230,25 @@ impl Shape<'_> {
     pub(super) fn stages(&self) -> Vec<TierStage> {
         let mut stages = vec![
             TierStage {
-                name: "tiers",
+                group: TierGroup::Tiers,
                 arms: self.tiers(),
             },
             TierStage {
-                name: "codecs",
+                group: TierGroup::Codecs,
                 arms: self.codecs(),
             },
             TierStage {
-                name: "batches",
+                group: TierGroup::Batches,
                 arms: self.batches(),
             },
             TierStage {
-                name: "set-up",
+                group: TierGroup::SetUp,
                 arms: self.set_up(),
             },
         ];
         if self.reproduce {
             stages.push(TierStage {
-                name: "reproduce",
+                group: TierGroup::Reproduce,
                 arms: self.flaws(),
             });
         }
@@ -235,9 +268,8 @@ impl Shape<'_> {
         !self.targets[self.places[place].target].is_in_process()
     }
 
-    /// The first server, which the other codecs and the flaws are measured on.
     fn server(&self) -> Option<usize> {
-        (0..self.places.len()).find(|place| self.is_server(*place))
+        first_server(self.places, self.targets)
     }
 
     /// The stage that decides: all tiers with the same objects in the same rounds.

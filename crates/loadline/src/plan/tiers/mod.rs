@@ -21,7 +21,7 @@ use crate::object::{Encoding, Format, LONGEST_SIDE, SIDE};
 use crate::target::{Choice, Durability, Engine, Kind, Target};
 use crate::workload;
 
-pub(crate) use arms::{Arm, Flawed, Setup, Step, TierOp, TierStage};
+pub(crate) use arms::{Arm, Flawed, Setup, Step, TierGroup, TierOp, TierStage};
 pub(crate) use load::{CacheLoad, PHASES};
 
 /// Time per arm, unless another was asked for: all arms take a minute.
@@ -85,6 +85,18 @@ pub(crate) struct TiersPlan {
     pub(crate) trace: Option<PathBuf>,
     /// A load on whole caches, in place of the stages.
     pub(crate) load: Option<CacheLoad>,
+}
+
+impl TiersPlan {
+    /// The first tier that is a server.
+    pub(crate) fn server(&self) -> Option<usize> {
+        arms::first_server(&self.places, &self.base.targets)
+    }
+
+    /// Whether a tier is an embedded store.
+    pub(crate) fn is_embedded(&self, place: usize) -> bool {
+        self.base.targets[self.places[place].target].is_in_process()
+    }
 }
 
 impl Source {

@@ -84,8 +84,12 @@ impl TiersPlan {
             .stages
             .iter()
             .map(|stage| {
-                out.line(format!("{}: {} operations", stage.name, stage.arms.len()));
-                json!({ "name": stage.name, "operations": stage.arms.len() })
+                out.line(format!(
+                    "{}: {} operations",
+                    stage.group.name(),
+                    stage.arms.len()
+                ));
+                json!({ "name": stage.group.name(), "operations": stage.arms.len() })
             })
             .collect();
         out.entry("groups", stages);

@@ -22,9 +22,9 @@ fn plan(words: &[&str]) -> Result<TiersPlan, String> {
     resolve(&args, &around).map_err(|failure| failure.to_string())
 }
 
-fn stage<'p>(plan: &'p TiersPlan, name: &str) -> &'p TierStage {
+fn stage(plan: &TiersPlan, group: TierGroup) -> &TierStage {
     let mut stages = plan.stages.iter();
-    stages.find(|stage| stage.name == name).unwrap()
+    stages.find(|stage| stage.group == group).unwrap()
 }
 
 #[test]
@@ -37,10 +37,10 @@ fn nothing_said_is_a_floor_in_every_tier_of_the_build() {
         .collect();
     assert_eq!(names[..3], ["redis", "redis-unix", "store"]);
     assert_eq!((plan.hit_ratio, plan.base.cases[0].keys), (0.8, 64));
-    let names: Vec<&str> = plan.stages.iter().map(|stage| stage.name).collect();
+    let names: Vec<&str> = plan.stages.iter().map(|stage| stage.group.name()).collect();
     assert_eq!(names, ["tiers", "codecs", "batches", "set-up"]);
     // Everything that a verdict compares is in the same rounds.
-    let tiers = &stage(&plan, "tiers").arms;
+    let tiers = &stage(&plan, TierGroup::Tiers).arms;
     assert_eq!(tiers[0].step, Step::Recompute);
     for place in 0..plan.places.len() {
         for op in [TierOp::Get, TierOp::Miss, TierOp::Set] {
@@ -69,7 +69,7 @@ fn a_latency_is_a_tier_of_its_own_after_the_first_server() {
 #[test]
 fn every_flaw_is_in_the_same_rounds_as_the_right_way() {
     let plan = plan(&["redis", "--reproduce"]).unwrap();
-    let arms = &stage(&plan, "reproduce").arms;
+    let arms = &stage(&plan, TierGroup::Reproduce).arms;
     for flawed in Flawed::ALL {
         assert!(arms.iter().any(|arm| arm.step == Step::Flawed(0, flawed)));
     }

@@ -12,21 +12,29 @@ use loadline_measure::interval;
 use loadline_measure::miss_ratio::MissRatioCurve;
 use loadline_measure::quantile::median;
 use loadline_measure::record::{
-    BatchCost, BatchSize, Bounds, Case, Record, TierCost, TierVerdict, TieredObject, Tiers,
+    BatchCost, BatchSize, Bounds, Case, CaseId, CodecCases, Record, TierCases, TierCost,
+    TierVerdict, TieredObject, Tiers,
 };
 use loadline_measure::tiers::call_and_each;
 
-use crate::plan::{TierOp, TiersPlan};
+use crate::object::Format;
+use crate::plan::{Arm, Step, TierGroup, TierOp, TiersPlan};
 use crate::subjects::tier::PartSums;
 
 pub(crate) use load::{CacheRan, LoadRan, NO_TIER};
-pub(crate) use waterfall::null_name;
 
 /// A hit ratio that says "never" and can be ordered.
 const NEVER: f64 = 10.0;
 
-/// The parts of the blocks of some cases, by their place in the record.
-pub(crate) type Parts = Vec<(usize, Vec<PartSums>)>;
+/// An arm that was measured.
+pub(crate) struct RanArm {
+    pub(crate) group: TierGroup,
+    pub(crate) arm: Arm,
+    /// Its case in the record.
+    pub(crate) case: CaseId,
+    /// The parts of its blocks, if it has a clock between them.
+    pub(crate) parts: Vec<PartSums>,
+}
 
 /// What the answers depend on in addition to the record.
 pub(crate) struct TierFacts<'f> {
@@ -35,7 +43,7 @@ pub(crate) struct TierFacts<'f> {
     pub(crate) memory_bytes: u64,
     /// The time to recompute it, if that was given.
     pub(crate) given: Option<Duration>,
-    pub(crate) parts: Parts,
+    pub(crate) ran: Vec<RanArm>,
     /// The miss ratios of a trace.
     pub(crate) curve: Option<MissRatioCurve>,
     /// The gets of caches under load.
@@ -56,13 +64,12 @@ pub(crate) fn conclude_tiers(record: &mut Record, facts: &TierFacts<'_>) {
     let Some(recompute) = found.recompute() else {
         return;
     };
-    let costs = found.costs(&recompute);
-    let (options, verdict) = found.options(&recompute, &costs);
-    let (flaws, claims) = if facts.plan.reproduce {
-        (found.flaws(), found.claims())
-    } else {
-        Default::default()
-    };
+    let tiers = found.tiers(&recompute);
+    let (options, verdict) = found.options(&recompute, &tiers);
+    let reproduced = facts.plan.server().filter(|_| facts.plan.reproduce);
+    let (flaws, claims) = reproduced.map_or_else(Default::default, |server| {
+        (found.flaws(server), found.claims(server))
+    });
     let finding = facts
         .plan
         .reproduce
@@ -78,11 +85,12 @@ pub(crate) fn conclude_tiers(record: &mut Record, facts: &TierFacts<'_>) {
         },
         hit_ratio: facts.plan.hit_ratio,
         verdict,
+        cases: found.ids(),
         waterfalls: found.waterfalls(),
         batches: found.batches(),
         curve: facts.curve.clone(),
         load: None,
-        costs,
+        costs: tiers.into_iter().map(|tier| tier.cost).collect(),
         options,
         flaws,
         claims,
@@ -123,24 +131,45 @@ fn time(case: &Case) -> f64 {
     median(&rounds(case)).unwrap_or(0.0)
 }
 
+/// A tier with a codec: its cost, and the figures of each round that it follows from.
+struct MeasuredTier {
+    place: usize,
+    format: Format,
+    cost: TierCost,
+    rounds: Vec<Costs>,
+}
+
 impl<'f> Found<'f> {
-    /// The case of a stage with this subject, operation and codec.
-    fn case(
+    /// The measured arms of a group.
+    fn group(&self, group: TierGroup) -> impl Iterator<Item = &'f RanArm> {
+        let ran = self.facts.ran.iter();
+        ran.filter(move |ran| ran.group == group)
+    }
+
+    /// A measured arm, with any codec if none is given.
+    fn arm(
         &self,
-        stage: &str,
-        subject: &str,
-        operation: &str,
-        codec: Option<&str>,
-        batch: u64,
-    ) -> Option<&'f Case> {
-        self.cases.iter().find(|case| {
-            let scenario = &case.scenario;
-            scenario.suite.as_deref() == Some(stage)
-                && case.subject.name == subject
-                && scenario.workload == operation
-                && scenario.batch == batch
-                && (codec.is_none() || scenario.codec.as_deref() == codec)
+        group: TierGroup,
+        step: Step,
+        format: Option<Format>,
+        batch: u32,
+    ) -> Option<&'f RanArm> {
+        self.group(group).find(|ran| {
+            let arm = &ran.arm;
+            arm.step == step
+                && arm.batch == batch
+                && format.is_none_or(|format| arm.format == format)
         })
+    }
+
+    fn case_of(&self, ran: &RanArm) -> &'f Case {
+        &self.cases[ran.case.0]
+    }
+
+    /// The case of an operation that the verdicts compare.
+    fn case(&self, step: Step, format: Option<Format>) -> Option<&'f Case> {
+        let ran = self.arm(TierGroup::Tiers, step, format, 1)?;
+        Some(self.case_of(ran))
     }
 
     fn recompute(&self) -> Option<Recompute> {
@@ -150,30 +179,57 @@ impl<'f> Found<'f> {
                 rounds: Vec::new(),
             });
         }
-        let case = self.case("tiers", "recompute", "recompute", None, 1)?;
+        let case = self.case(Step::Recompute, None)?;
         Some(Recompute {
             ns: time(case),
             rounds: rounds(case),
         })
     }
 
-    /// The costs of each tier with each codec that it was measured with.
-    fn costs(&self, recompute: &Recompute) -> Vec<TierCost> {
-        let gets = self.cases.iter().filter(|case| {
-            case.scenario.suite.as_deref() == Some("tiers")
-                && case.scenario.workload == TierOp::Get.name()
+    /// The cases that are no tier's own.
+    fn ids(&self) -> TierCases {
+        let id = |step| Some(self.arm(TierGroup::Tiers, step, None, 1)?.case);
+        let encodes = self.group(TierGroup::Codecs);
+        let encodes = encodes.filter(|ran| ran.arm.step == Step::Encode);
+        let codecs = encodes.map(|encode| {
+            let format = Some(encode.arm.format);
+            let decode = self.arm(TierGroup::Codecs, Step::Decode, format, 1);
+            CodecCases {
+                encode: encode.case,
+                decode: decode.map(|decode| decode.case),
+            }
         });
-        gets.map(|get| self.cost(recompute, get)).collect()
+        let server = self.facts.plan.server();
+        TierCases {
+            recompute: id(Step::Recompute),
+            hit: id(Step::Hit),
+            deep_copy: id(Step::DeepCopy),
+            cached: server.and_then(|server| id(Step::Tier(server, TierOp::Cached))),
+            codecs: codecs.collect(),
+            set_up: self.group(TierGroup::SetUp).map(|ran| ran.case).collect(),
+        }
     }
 
-    fn cost(&self, recompute: &Recompute, get: &Case) -> TierCost {
-        let (subject, codec) = (&get.subject.name, get.scenario.codec.as_deref());
-        let set = self.case("tiers", subject, TierOp::Set.name(), codec, 1);
-        let miss = self.case("tiers", subject, TierOp::Miss.name(), None, 1);
+    /// Each tier with each codec that it was measured with.
+    fn tiers(&self, recompute: &Recompute) -> Vec<MeasuredTier> {
+        let gets = self.group(TierGroup::Tiers).filter_map(|get| {
+            let Step::Tier(place, TierOp::Get) = get.arm.step else {
+                return None;
+            };
+            Some(self.tier(recompute, place, get))
+        });
+        gets.collect()
+    }
+
+    fn tier(&self, recompute: &Recompute, place: usize, ran: &RanArm) -> MeasuredTier {
+        let (get, format) = (self.case_of(ran), ran.arm.format);
+        let set = self.case(Step::Tier(place, TierOp::Set), Some(format));
+        let miss = self.case(Step::Tier(place, TierOp::Miss), None);
         let times = &get.response_time_ns;
         let known = TierCost {
-            subject: subject.clone(),
-            codec: codec.map(Into::into),
+            subject: get.subject.name.clone(),
+            get: Some(ran.case),
+            codec: get.scenario.codec.clone(),
             latency_ns: get.scenario.latency_ns,
             get_ns: time(get),
             get_ns_min: times.min,
@@ -184,11 +240,25 @@ impl<'f> Found<'f> {
             pays: TierVerdict::Inconclusive,
             ..TierCost::default()
         };
-        let (Some(set), Some(miss)) = (set, miss) else {
-            return known;
+        let rounds = match (set, miss) {
+            (Some(set), Some(miss)) => rounds_of(recompute, get, miss, set),
+            _ => Vec::new(),
         };
+        let cost = match rounds.is_empty() {
+            true => known,
+            false => self.judged(&rounds, known),
+        };
+        MeasuredTier {
+            place,
+            format,
+            cost,
+            rounds,
+        }
+    }
+
+    /// `known` with what its rounds say at the assumed hit ratio.
+    fn judged(&self, rounds: &[Costs], known: TierCost) -> TierCost {
         let expected = self.facts.plan.hit_ratio;
-        let rounds = rounds_of(recompute, get, miss, set);
         let break_evens = rounds.iter().map(|costs| costs.break_even().min(NEVER));
         let break_evens: Vec<f64> = break_evens.collect();
         let interval = interval::of_median(&break_evens, interval::ALPHA);
@@ -203,7 +273,7 @@ impl<'f> Found<'f> {
                 hi: found.hi,
             }),
             least_recompute_ns: median(&least),
-            read_ns: median(&reads(&rounds, expected)),
+            read_ns: median(&reads(rounds, expected)),
             pays: match interval {
                 Some(found) if found.hi < expected => TierVerdict::Yes,
                 Some(found) if found.lo > expected => TierVerdict::No,
@@ -213,38 +283,26 @@ impl<'f> Found<'f> {
         }
     }
 
-    /// The mean time of a read through a tier in each round, at the assumed hit ratio.
-    fn reads(&self, recompute: &Recompute, cost: &TierCost) -> Vec<f64> {
-        let case = |op: TierOp, codec| self.case("tiers", &cost.subject, op.name(), codec, 1);
-        let codec = cost.codec.as_deref();
-        let cases = case(TierOp::Get, codec)
-            .zip(case(TierOp::Miss, None))
-            .zip(case(TierOp::Set, codec));
-        cases.map_or_else(Vec::new, |((get, miss), set)| {
-            let rounds = rounds_of(recompute, get, miss, set);
-            reads(&rounds, self.facts.plan.hit_ratio)
-        })
-    }
-
     fn batches(&self) -> Vec<BatchCost> {
+        let mut steps: Vec<Step> = Vec::new();
         let mut all: Vec<BatchCost> = Vec::new();
-        let cases = self.cases.iter();
-        for case in cases.filter(|case| case.scenario.suite.as_deref() == Some("batches")) {
-            let (subject, operation) = (&case.subject.name, &case.scenario.workload);
+        for ran in self.group(TierGroup::Batches) {
+            let case = self.case_of(ran);
             let size = BatchSize {
-                objects: case.scenario.batch,
+                objects: u64::from(ran.arm.batch),
                 per_object_ns: time(case),
             };
-            let same =
-                |known: &&mut BatchCost| known.subject == *subject && known.operation == *operation;
-            match all.iter_mut().find(same) {
-                Some(known) => known.sizes.push(size),
-                None => all.push(BatchCost {
-                    subject: subject.clone(),
-                    operation: operation.clone(),
-                    sizes: vec![size],
-                    ..BatchCost::default()
-                }),
+            match steps.iter().position(|step| *step == ran.arm.step) {
+                Some(place) => all[place].sizes.push(size),
+                None => {
+                    steps.push(ran.arm.step);
+                    all.push(BatchCost {
+                        subject: case.subject.name.clone(),
+                        operation: case.scenario.workload.clone(),
+                        sizes: vec![size],
+                        ..BatchCost::default()
+                    });
+                }
             }
         }
         for batch in &mut all {

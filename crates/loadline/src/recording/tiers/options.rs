@@ -1,12 +1,10 @@
 //! Which of the four options to choose for a tier, and the sentences that answer the question of the run.
 
 use loadline_measure::compare::{self, Rules};
-use loadline_measure::record::{
-    Case, Direction, SubjectKind, TierCost, TierOption, TierVerdict, Verdict,
-};
+use loadline_measure::record::{Direction, TierCost, TierOption, TierVerdict, Verdict};
 use loadline_measure::words;
 
-use super::{Found, Recompute};
+use super::{Found, MeasuredTier, Recompute, reads};
 use crate::object::{Encoding, Format};
 
 /// The rounds from which on there is an interval.
@@ -15,11 +13,11 @@ const LEAST_ROUNDS: u32 = 8;
 /// The tiers that the options are about.
 struct Sides<'c> {
     /// The first server, without added latency.
-    server: Option<&'c TierCost>,
+    server: Option<&'c MeasuredTier>,
     /// The same with a message per tile.
-    tiles: Option<&'c TierCost>,
+    tiles: Option<&'c MeasuredTier>,
     /// The embedded store with the fastest read, on average over hits and misses.
-    embedded: Option<&'c TierCost>,
+    embedded: Option<&'c MeasuredTier>,
 }
 
 impl Found<'_> {
@@ -27,51 +25,35 @@ impl Found<'_> {
     pub(super) fn options(
         &self,
         recompute: &Recompute,
-        costs: &[TierCost],
+        tiers: &[MeasuredTier],
     ) -> (Vec<TierOption>, String) {
-        let sides = self.sides(costs);
+        let sides = self.sides(tiers);
         let mut options = Vec::new();
-        if let Some(server) = sides.server {
+        if let Some(MeasuredTier { cost: server, .. }) = sides.server {
             options.push(self.drop_it(recompute, server));
-            options.extend(sides.tiles.map(|tiles| fix(recompute, tiles, server)));
+            options.extend(sides.tiles.map(|tiles| fix(recompute, &tiles.cost, server)));
             options.push(self.selective(recompute, server));
         }
         let embedded = sides.embedded;
         options.extend(embedded.map(|best| self.embedded(recompute, best, sides.server)));
-        let verdict = self.verdict(recompute, &sides, costs, &options);
+        let verdict = self.verdict(recompute, &sides, tiers, &options);
         (options, verdict)
     }
 
-    /// The server that the four options are about: the first one, without added latency.
-    pub(super) fn server(&self) -> Option<&str> {
-        let is_server = |case: &&Case| {
-            !matches!(
-                case.subject.kind,
-                SubjectKind::Application | SubjectKind::Engine | SubjectKind::NullServer
-            )
+    fn sides<'c>(&self, tiers: &'c [MeasuredTier]) -> Sides<'c> {
+        let plan = self.facts.plan;
+        let of_server = || {
+            tiers
+                .iter()
+                .filter(|tier| Some(tier.place) == plan.server())
         };
-        let server = self.cases.iter().find(is_server);
-        server.map(|case| case.subject.name.as_str())
-    }
-
-    fn sides<'c>(&self, costs: &'c [TierCost]) -> Sides<'c> {
-        let kind = |cost: &TierCost| {
-            let cases = self.cases.iter();
-            let mut own = cases.filter(|case| case.subject.name == cost.subject);
-            own.next().map(|case| &case.subject.kind)
-        };
-        let is_engine = |cost: &&TierCost| kind(cost) == Some(&SubjectKind::Engine);
-        let name = self.server();
-        let server = costs.iter().find(|cost| Some(&*cost.subject) == name);
-        let tiles = Format::plain(Encoding::ProtobufTiles).to_string();
+        let tiles = Format::plain(Encoding::ProtobufTiles);
+        let embedded = tiers.iter().filter(|tier| plan.is_embedded(tier.place));
         Sides {
-            server,
-            tiles: server.and_then(|server| {
-                let mut own = costs.iter().filter(|cost| cost.subject == server.subject);
-                own.find(|cost| cost.codec.as_deref() == Some(&tiles))
-            }),
-            embedded: costs.iter().filter(is_engine).min_by(|one, other| {
-                let read = |cost: &TierCost| cost.read_ns.unwrap_or(f64::INFINITY);
+            server: of_server().next(),
+            tiles: of_server().find(|tier| tier.format == tiles),
+            embedded: embedded.min_by(|one, other| {
+                let read = |tier: &MeasuredTier| tier.cost.read_ns.unwrap_or(f64::INFINITY);
                 read(one).total_cmp(&read(other))
             }),
         }
@@ -125,53 +107,51 @@ impl Found<'_> {
     fn embedded(
         &self,
         recompute: &Recompute,
-        best: &TierCost,
-        server: Option<&TierCost>,
+        best: &MeasuredTier,
+        server: Option<&MeasuredTier>,
     ) -> TierOption {
         let read = |cost: &TierCost| words::duration(cost.read_ns.unwrap_or(0.0));
+        let cost = &best.cost;
         let (answer, compared_with, evidence) = match server {
             None => (
-                best.pays.clone(),
+                cost.pays.clone(),
                 format!("{} to recompute", words::duration(recompute.ns)),
                 String::new(),
             ),
             Some(server) => {
-                let (answer, evidence) = self.embedded_or(recompute, best, server);
-                let compared_with = format!("{} with the server", read(server));
+                let (answer, evidence) = self.embedded_or(best, server);
+                let compared_with = format!("{} with the server", read(&server.cost));
                 (answer, compared_with, evidence)
             }
         };
         TierOption {
             name: "embedded".into(),
             answer,
-            figure: format!("{} a read", read(best)),
+            figure: format!("{} a read", read(cost)),
             compared_with,
             reason: format!(
                 "{} returns the object in {}{}; recomputing takes {}.{evidence} An embedded store is not shared between servers.",
-                best.subject,
-                words::duration(best.get_ns),
-                self.threshold(best),
+                cost.subject,
+                words::duration(cost.get_ns),
+                self.threshold(cost),
                 words::duration(recompute.ns),
             ),
         }
     }
 
     /// Whether to prefer an embedded store to a server, by the times of reads in the same rounds.
-    fn embedded_or(
-        &self,
-        recompute: &Recompute,
-        best: &TierCost,
-        server: &TierCost,
-    ) -> (TierVerdict, String) {
+    fn embedded_or(&self, best: &MeasuredTier, server: &MeasuredTier) -> (TierVerdict, String) {
+        let expected = self.facts.plan.hit_ratio;
         let pair = compare::paired(
-            &self.reads(recompute, server),
-            &self.reads(recompute, best),
+            &reads(&server.rounds, expected),
+            &reads(&best.rounds, expected),
             Direction::LessIsBetter,
             &Rules::default(),
         );
         let Ok(pair) = pair else {
             return (TierVerdict::Inconclusive, String::new());
         };
+        let (best, server) = (&best.cost, &server.cost);
         let answer = match (&pair.verdict, &best.pays) {
             (Verdict::Faster, TierVerdict::Yes) => TierVerdict::Yes,
             (Verdict::Slower | Verdict::Equivalent, _) | (_, TierVerdict::No) => TierVerdict::No,
@@ -221,7 +201,7 @@ impl Found<'_> {
         &self,
         recompute: &Recompute,
         sides: &Sides<'_>,
-        costs: &[TierCost],
+        tiers: &[MeasuredTier],
         options: &[TierOption],
     ) -> String {
         let is = |name: &str, wanted: TierVerdict| {
@@ -230,19 +210,20 @@ impl Found<'_> {
         };
         let mut sentences = Vec::new();
         if let Some(first) = sides.server.or(sides.embedded) {
-            sentences.push(self.of_tier(recompute, first));
+            sentences.push(self.of_tier(recompute, &first.cost));
         }
         if let Some(server) = sides.server {
-            let far = costs.iter().filter(|cost| {
-                cost.latency_ns > 0
-                    && cost.codec == server.codec
-                    && cost.subject.starts_with(&server.subject)
+            let target = |tier: &MeasuredTier| self.facts.plan.places[tier.place].target;
+            let far = tiers.iter().filter(|tier| {
+                tier.cost.latency_ns > 0
+                    && tier.format == server.format
+                    && target(tier) == target(server)
             });
-            sentences.extend(far.map(|cost| self.short_answer(cost)));
+            sentences.extend(far.map(|tier| self.short_answer(&tier.cost)));
             if is("fix", TierVerdict::Yes) {
                 sentences.push("With a message per tile it would not: the codec decides.".into());
             }
-            if let Some(best) = sides.embedded {
+            if let Some(MeasuredTier { cost: best, .. }) = sides.embedded {
                 let read = words::duration(best.read_ns.unwrap_or(0.0));
                 let name = &best.subject;
                 if is("embedded", TierVerdict::Yes) {

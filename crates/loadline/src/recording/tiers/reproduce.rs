@@ -7,15 +7,14 @@ use loadline_measure::record::{Bounds, Case, Claim, Flaw};
 use loadline_measure::words;
 
 use super::{Found, rounds, time};
-use crate::object::Encoding;
-use crate::plan::{Flawed, TierOp};
+use crate::object::{Encoding, Format};
+use crate::plan::{Flawed, Step, TierGroup, TierOp};
 
-const STAGE: &str = "reproduce";
 const US: f64 = 1e3;
 const MS: f64 = 1e6;
 
-/// Where a case of the stage is found: subject, operation, codec and batch. `None` as subject is the first server.
-type Address = (Option<&'static str>, &'static str, Option<Encoding>, u64);
+/// An arm of the stage: its step, its codec if that matters, and the objects of a call.
+type Address = (Step, Option<Encoding>, u32);
 
 /// A figure of the write-up.
 struct Figure {
@@ -27,12 +26,26 @@ struct Figure {
     verdict: &'static str,
 }
 
-fn on_server(operation: &'static str, encoding: Encoding) -> Option<Address> {
-    Some((None, operation, Some(encoding), 1))
-}
+/// The server whose figures the write-up has: the place of its tier.
+#[derive(Clone, Copy)]
+struct OnServer(usize);
 
-fn flawed(flawed: Flawed) -> Option<Address> {
-    Some((None, flawed.name(), None, 1))
+impl OnServer {
+    fn right(self, op: TierOp, encoding: Encoding) -> Option<Address> {
+        Some((Step::Tier(self.0, op), Some(encoding), 1))
+    }
+
+    fn miss(self) -> Option<Address> {
+        Some((Step::Tier(self.0, TierOp::Miss), None, 1))
+    }
+
+    fn flawed(self, flawed: Flawed) -> Option<Address> {
+        Some((Step::Flawed(self.0, flawed), None, 1))
+    }
+
+    fn ten(self, op: TierOp, encoding: Encoding) -> Option<Address> {
+        Some((Step::Tier(self.0, op), Some(encoding), 10))
+    }
 }
 
 fn figure(
@@ -52,176 +65,177 @@ fn figure(
 }
 
 /// Its figures without Redis.
-fn in_process() -> Vec<Figure> {
-    let codec = |operation, encoding| Some((Some("codec"), operation, Some(encoding), 1));
+fn in_process(on: OnServer) -> Vec<Figure> {
+    let codec = |step, encoding| Some((step, Some(encoding), 1));
     let (tiles, columns) = (Encoding::ProtobufTiles, Encoding::Columns);
     vec![
         figure(
             "recompute",
             554.0 * US,
             None,
-            Some((Some("recompute"), "recompute", None, 1)),
+            Some((Step::Recompute, None, 1)),
             "True cost: it is what every tier competes with.",
         ),
         figure(
             "LRU hit",
             573.0 * US,
-            flawed(Flawed::GeneratingHit),
-            Some((Some("memory"), "hit", None, 1)),
+            on.flawed(Flawed::GeneratingHit),
+            Some((Step::Hit, None, 1)),
             "Artefact: the floor was generated, inserted and copied inside the loop; a hit shares the object.",
         ),
         figure(
             "encode",
             740.0 * US,
-            codec("encode", tiles),
-            codec("encode", columns),
+            codec(Step::Encode, tiles),
+            codec(Step::Encode, columns),
             "True cost of a message per tile, and an artefact of that choice.",
         ),
         figure(
             "decode",
             1.08 * MS,
-            codec("decode", tiles),
-            codec("decode", columns),
+            codec(Step::Decode, tiles),
+            codec(Step::Decode, columns),
             "True cost of a message per tile. In the write-up, it alone took longer than recomputing.",
         ),
     ]
 }
 
 /// Its figures of Redis.
-fn in_redis() -> Vec<Figure> {
+fn in_redis(on: OnServer) -> Vec<Figure> {
     let (tiles, columns) = (Encoding::ProtobufTiles, Encoding::Columns);
-    let (get, set) = (TierOp::Get.name(), TierOp::Set.name());
+    let (get, set) = (TierOp::Get, TierOp::Set);
     vec![
         figure(
             "Redis GET, first bench (columns)",
             6.19 * MS,
-            flawed(Flawed::RuntimeGet),
-            on_server(get, columns),
+            on.flawed(Flawed::RuntimeGet),
+            on.right(get, columns),
             "Artefact: a runtime and a connection for each call; what remains is mostly the codec.",
         ),
         figure(
             "Redis GET, second bench (tiles)",
             4.65 * MS,
-            flawed(Flawed::ConnectingGet),
-            on_server(get, tiles),
+            on.flawed(Flawed::ConnectingGet),
+            on.right(get, tiles),
             "Artefact as far as it exceeds the codec: a connection for each call.",
         ),
         figure(
             "Redis GET, miss",
             1.58 * MS,
-            flawed(Flawed::RuntimeMiss),
-            Some((None, TierOp::Miss.name(), None, 1)),
+            on.flawed(Flawed::RuntimeMiss),
+            on.miss(),
             "Artefact: set-up alone. A miss is faster than a hit because it has no value to transfer and decode.",
         ),
         figure(
             "Redis SET",
             3.9 * MS,
-            flawed(Flawed::GeneratingSet),
-            on_server(set, columns),
+            on.flawed(Flawed::GeneratingSet),
+            on.right(set, columns),
             "Artefact: generation inside the loop and the codec; the write itself is short.",
         ),
         figure(
             "round trip",
             121.0 * MS,
-            flawed(Flawed::RoundTrip),
-            on_server(TierOp::RoundTrip.name(), columns),
+            on.flawed(Flawed::RoundTrip),
+            on.right(TierOp::RoundTrip, columns),
             "Artefact: all set-up together explains only the figure with the flaws; the rest of 121 ms is a wait that no part of the work needs.",
         ),
         figure(
             "SET of 10",
             10.9 * MS,
-            Some((None, set, Some(tiles), 10)),
-            on_server(set, columns),
+            on.ten(set, tiles),
+            on.right(set, columns),
             "True cost of the codec, ten times, plus set-up once.",
         ),
         figure(
             "GET of 10",
             17.2 * MS,
-            Some((None, get, Some(tiles), 10)),
-            on_server(get, columns),
+            on.ten(get, tiles),
+            on.right(get, columns),
             "True cost of the codec, ten times, plus set-up once.",
         ),
     ]
 }
 
 impl Found<'_> {
-    fn at(&self, address: Address) -> Option<&Case> {
-        let (subject, operation, encoding, batch) = address;
-        let subject = match subject {
-            Some(subject) => subject,
-            None => self.server()?,
-        };
-        let codec = encoding.map(Encoding::name);
-        self.case(STAGE, subject, operation, codec, batch)
+    fn at(&self, (step, encoding, batch): Address) -> Option<&Case> {
+        let format = encoding.map(Format::plain);
+        let ran = self.arm(TierGroup::Reproduce, step, format, batch)?;
+        Some(self.case_of(ran))
     }
 
     /// The claims of the write-up.
-    pub(super) fn claims(&self) -> Vec<Claim> {
+    pub(super) fn claims(&self, server: usize) -> Vec<Claim> {
+        let on = OnServer(server);
         // Of ten, the right way is ten times the single one.
-        let all = |address: Option<Address>, count: u64| {
+        let all = |address: Option<Address>, count: u32| {
             let rounds = rounds(self.at(address?)?);
-            let rounds = rounds.into_iter().map(|ns| ns * count as f64);
+            let rounds = rounds.into_iter().map(|ns| ns * f64::from(count));
             Some(rounds.collect::<Vec<f64>>())
         };
-        let claims = in_process().into_iter().chain(in_redis()).map(|figure| {
-            let count = figure.flawed.map_or(1, |address| address.3);
-            let (flawed, right) = (all(figure.flawed, count), all(figure.right, count));
-            let pairs = flawed.as_deref().zip(right.as_deref());
-            Claim {
-                name: figure.name.into(),
-                theirs_ns: figure.theirs_ns,
-                flawed_ns: flawed.as_deref().and_then(median),
-                right_ns: right.as_deref().and_then(median),
-                sentence: match pairs {
-                    Some((flawed, right)) => explained(figure.verdict, flawed, right),
-                    None => figure.verdict.to_owned(),
-                },
-            }
-        });
+        let claims = in_process(on)
+            .into_iter()
+            .chain(in_redis(on))
+            .map(|figure| {
+                let count = figure.flawed.map_or(1, |address| address.2);
+                let (flawed, right) = (all(figure.flawed, count), all(figure.right, count));
+                let pairs = flawed.as_deref().zip(right.as_deref());
+                Claim {
+                    name: figure.name.into(),
+                    theirs_ns: figure.theirs_ns,
+                    flawed_ns: flawed.as_deref().and_then(median),
+                    right_ns: right.as_deref().and_then(median),
+                    sentence: match pairs {
+                        Some((flawed, right)) => explained(figure.verdict, flawed, right),
+                        None => figure.verdict.to_owned(),
+                    },
+                }
+            });
         claims.collect()
     }
 
     /// What each flaw adds to the operation without it.
-    pub(super) fn flaws(&self) -> Vec<Flaw> {
+    pub(super) fn flaws(&self, server: usize) -> Vec<Flaw> {
+        let on = OnServer(server);
         let tiles = Encoding::ProtobufTiles;
-        let get = TierOp::Get.name();
-        let hit = Some((Some("memory"), "hit", None, 1));
+        let get = TierOp::Get;
+        let hit = Some((Step::Hit, None, 1));
         let pairs: Vec<(&str, Option<Address>, Option<Address>)> = vec![
             (
                 "a connection for each read",
-                flawed(Flawed::ConnectingGet),
-                on_server(get, tiles),
+                on.flawed(Flawed::ConnectingGet),
+                on.right(get, tiles),
             ),
             (
                 "a runtime and a connection for each read",
-                flawed(Flawed::RuntimeGet),
-                on_server(get, tiles),
+                on.flawed(Flawed::RuntimeGet),
+                on.right(get, tiles),
             ),
             (
                 "generation inside the write",
-                flawed(Flawed::GeneratingSet),
-                on_server(TierOp::Set.name(), tiles),
+                on.flawed(Flawed::GeneratingSet),
+                on.right(TierOp::Set, tiles),
             ),
-            ("a deep copy on a hit", flawed(Flawed::CopyingHit), hit),
+            ("a deep copy on a hit", on.flawed(Flawed::CopyingHit), hit),
             (
                 "generation, insertion and a deep copy on a hit",
-                flawed(Flawed::GeneratingHit),
+                on.flawed(Flawed::GeneratingHit),
                 hit,
             ),
             (
                 "a message per tile instead of packed fields",
-                on_server(get, tiles),
-                on_server(get, Encoding::Protobuf),
+                on.right(get, tiles),
+                on.right(get, Encoding::Protobuf),
             ),
             (
                 "packed Protocol Buffers instead of columns",
-                on_server(get, Encoding::Protobuf),
-                on_server(get, Encoding::Columns),
+                on.right(get, Encoding::Protobuf),
+                on.right(get, Encoding::Columns),
             ),
             (
                 "a hit compared with a miss: the value and its decoding",
-                on_server(get, tiles),
-                Some((None, TierOp::Miss.name(), None, 1)),
+                on.right(get, tiles),
+                on.miss(),
             ),
         ];
         let found = pairs.into_iter().filter_map(|(name, flawed, right)| {

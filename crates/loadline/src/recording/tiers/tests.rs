@@ -2,11 +2,12 @@
 
 use clap::Parser;
 use loadline_measure::record::{
-    self, Environment, RoundSummary, Run, Scenario, Subject, SubjectKind, TierVerdict,
+    self, Environment, RoundSummary, Run, Scenario, Subject, TierVerdict,
 };
 
 use super::*;
 use crate::args::{Cli, Command};
+use crate::object::Encoding;
 use crate::plan::{Surroundings, resolve_tiers};
 
 const ROUNDS: usize = 10;
@@ -27,16 +28,11 @@ fn plan(words: &[&str]) -> TiersPlan {
     resolve_tiers(&args, &around).unwrap()
 }
 
-/// An operation that takes `us`, give or take `noise`, in each of ten rounds.
-fn case(subject: &str, operation: &str, codec: Option<&str>, us: f64, noise: f64) -> Case {
-    let kind = match subject {
-        "recompute" | "memory" => SubjectKind::Application,
-        "redis" => SubjectKind::SpawnedServer,
-        _ => SubjectKind::Engine,
-    };
+/// An operation that takes `us`, give or take `noise`, in each of ten rounds. Its names say nothing.
+fn case(step: Step, codec: Option<Encoding>, us: f64, noise: f64) -> (Arm, Case) {
     let rounds = (0..ROUNDS).map(|round| {
         // Recomputing is slow when the tiers are fast, so that the noise does not cancel.
-        let is_up = (round % 2 == 0) == (subject == "recompute");
+        let is_up = (round % 2 == 0) == (step == Step::Recompute);
         let swing = if is_up { 1.0 + noise } else { 1.0 - noise };
         RoundSummary {
             ops: 1_000,
@@ -44,48 +40,67 @@ fn case(subject: &str, operation: &str, codec: Option<&str>, us: f64, noise: f64
             ..RoundSummary::default()
         }
     });
-    Case {
+    let subject = match step.place() {
+        Some(place) => ["redis", "heed"][place],
+        None => "here",
+    };
+    let case = Case {
         subject: Subject {
             name: subject.into(),
-            kind,
             ..Subject::default()
         },
         scenario: Scenario {
-            workload: operation.into(),
-            suite: Some("tiers".into()),
-            codec: codec.map(Into::into),
-            batch: 1,
+            workload: "an operation".into(),
+            codec: codec.map(|codec| codec.name().into()),
             ..Scenario::default()
         },
         rounds: rounds.collect(),
         ..Case::default()
-    }
+    };
+    let arm = Arm {
+        step,
+        format: Format::plain(codec.unwrap_or(Encoding::Columns)),
+        batch: 1,
+    };
+    (arm, case)
+}
+
+fn on(place: usize, op: TierOp, codec: Encoding, us: f64, noise: f64) -> (Arm, Case) {
+    case(Step::Tier(place, op), Some(codec), us, noise)
 }
 
 /// The answers for Redis with a hit of `get_us`, and LMDB, where recomputing takes 500 us.
 fn concluded(words: &[&str], get_us: f64, noise: f64) -> record::Tiers {
-    let columns = Some("columns");
-    let tiles = Some("protobuf-tiles");
-    let mut cases = vec![case("recompute", "recompute", None, 500.0, noise)];
-    for (subject, us) in [("redis", get_us), ("heed", 9.0)] {
-        cases.push(case(subject, "get", columns, us, noise));
-        cases.push(case(subject, "get miss", None, us / 2.0, noise));
-        cases.push(case(subject, "set", columns, us, noise));
+    let (columns, tiles) = (Encoding::Columns, Encoding::ProtobufTiles);
+    let mut cases = vec![case(Step::Recompute, None, 500.0, noise)];
+    for (place, us) in [get_us, 9.0].into_iter().enumerate() {
+        cases.push(on(place, TierOp::Get, columns, us, noise));
+        cases.push(on(place, TierOp::Miss, columns, us / 2.0, noise));
+        cases.push(on(place, TierOp::Set, columns, us, noise));
     }
-    cases.push(case("redis", "get", tiles, 690.0, noise));
-    cases.push(case("redis", "set", tiles, 401.0, noise));
+    cases.push(on(0, TierOp::Get, tiles, 690.0, noise));
+    cases.push(on(0, TierOp::Set, tiles, 401.0, noise));
     concluded_of(words, cases)
 }
 
-fn concluded_of(words: &[&str], cases: Vec<Case>) -> record::Tiers {
+fn concluded_of(words: &[&str], cases: Vec<(Arm, Case)>) -> record::Tiers {
     let mut record = Record::new(Run::default(), Environment::default());
-    record.cases = cases;
-    let plan = plan(words);
+    let plan = plan(&[&["redis", "heed"], words].concat());
+    let mut ran = Vec::new();
+    for (place, (arm, case)) in cases.into_iter().enumerate() {
+        record.cases.push(case);
+        ran.push(RanArm {
+            group: TierGroup::Tiers,
+            arm,
+            case: CaseId(place),
+            parts: Vec::new(),
+        });
+    }
     let facts = TierFacts {
         plan: &plan,
         memory_bytes: 200_000,
         given: plan.source.given(),
-        parts: Vec::new(),
+        ran,
         curve: None,
         load: None,
     };
@@ -179,13 +194,13 @@ fn what_the_rounds_do_not_separate_has_no_answer() {
 /// Its hits are the fastest, but its misses and writes cost more than those of the server save.
 #[test]
 fn an_embedded_store_with_dear_writes_is_not_preferred() {
-    let columns = Some("columns");
+    let columns = Encoding::Columns;
     let embedded = |set_us: f64| {
-        let mut cases = vec![case("recompute", "recompute", None, 500.0, 0.0)];
-        for (subject, get, set) in [("redis", 40.0, 40.0), ("store", 9.0, set_us)] {
-            cases.push(case(subject, "get", columns, get, 0.0));
-            cases.push(case(subject, "get miss", None, 1.0, 0.0));
-            cases.push(case(subject, "set", columns, set, 0.0));
+        let mut cases = vec![case(Step::Recompute, None, 500.0, 0.0)];
+        for (place, get, set) in [(0, 40.0, 40.0), (1, 9.0, set_us)] {
+            cases.push(on(place, TierOp::Get, columns, get, 0.0));
+            cases.push(on(place, TierOp::Miss, columns, 1.0, 0.0));
+            cases.push(on(place, TierOp::Set, columns, set, 0.0));
         }
         let tiers = concluded_of(&[], cases);
         tiers.options.last().unwrap().answer.clone()
@@ -202,7 +217,7 @@ fn the_conclusion_needs_the_cost_to_recompute() {
         plan: &plan,
         memory_bytes: 0,
         given: None,
-        parts: Vec::new(),
+        ran: Vec::new(),
         curve: None,
         load: None,
     };

@@ -3,52 +3,52 @@
 use loadline_measure::quantile::median;
 use loadline_measure::record::{Case, Waterfall};
 
-use super::Found;
-use crate::plan::TierOp;
+use super::{Found, RanArm};
+use crate::plan::{Step, TierGroup, TierOp};
 use crate::subjects::tier::PartSums;
-
-/// The name of the null server that a tier is compared with.
-pub(crate) fn null_name(tier: &str) -> String {
-    format!("null for {tier}")
-}
 
 impl Found<'_> {
     /// The waterfalls of all reads and writes that were measured in parts.
     pub(super) fn waterfalls(&self) -> Vec<Waterfall> {
-        let parts = self.facts.parts.iter();
-        let of_tiers = parts.filter_map(|(place, blocks)| {
-            let case = &self.cases[*place];
-            let operation = match case.scenario.workload.as_str() {
-                name if name == TierOp::GetParts.name() => TierOp::Get,
-                _ => TierOp::Set,
+        let parted = self.group(TierGroup::Tiers).filter_map(|ran| {
+            let Step::Tier(place, parted) = ran.arm.step else {
+                return None;
             };
-            self.waterfall(case, operation, blocks)
+            let operation = match parted {
+                TierOp::GetParts => TierOp::Get,
+                TierOp::SetParts => TierOp::Set,
+                _ => return None,
+            };
+            let null = self.arm(TierGroup::Tiers, Step::Null(place, parted), None, 1);
+            let null = null.filter(|null| !null.parts.is_empty());
+            self.waterfall(ran, (place, operation), null)
         });
-        of_tiers.collect()
+        parted.collect()
     }
 
     fn waterfall(
         &self,
-        parted: &Case,
-        operation: TierOp,
-        blocks: &[PartSums],
+        parted: &RanArm,
+        (place, operation): (usize, TierOp),
+        null: Option<&RanArm>,
     ) -> Option<Waterfall> {
-        let (subject, codec) = (&parted.subject.name, parted.scenario.codec.as_deref());
+        let (format, blocks) = (Some(parted.arm.format), &parted.parts[..]);
         // The null server has a case of the same operation, and none without clocks in between.
-        let plain = self.case("tiers", subject, operation.name(), codec, 1)?;
+        let ran = self.arm(TierGroup::Tiers, Step::Tier(place, operation), format, 1)?;
+        let plain = self.case_of(ran);
         let part = |of: fn(&PartSums) -> f64| median_of(blocks, |sums| sums.each(of(sums)));
         let writes = operation == TierOp::Set;
         let known = Waterfall {
-            subject: subject.clone(),
+            subject: plain.subject.name.clone(),
+            case: Some(ran.case),
             operation: operation.name().into(),
-            codec: codec.map(Into::into),
+            codec: plain.scenario.codec.clone(),
             whole_ns: median_of(blocks, PartSums::whole_ns)?,
             encode_ns: part(|sums| sums.encode).filter(|_| writes),
             decode_ns: part(|sums| sums.decode).filter(|_| !writes),
             ..Waterfall::default()
         };
-        let null = self.null(subject, &parted.scenario.workload);
-        let Some((null_case, null_blocks)) = null else {
+        let Some(null) = null else {
             let rests = blocks.iter().filter(|sums| sums.ops > 0);
             let rests = rests.map(|sums| sums.whole_ns() - own_ns(sums));
             let waterfall = Waterfall {
@@ -58,6 +58,7 @@ impl Found<'_> {
             };
             return Some(waterfall.with_rests(&rests.collect::<Vec<_>>()));
         };
+        let (null_case, null_blocks) = (self.case_of(null), &null.parts[..]);
         let command = plain.parts_ns.server.map(|ns| ns as f64);
         // What the server does beyond receiving and sending the same bytes. Of a server elsewhere, only its own count of
         // the command is known.
@@ -76,16 +77,6 @@ impl Found<'_> {
         };
         let (both, cases) = ((blocks, null_blocks), (plain, null_case));
         Some(waterfall.with_rests(&rests(both, cases, beyond.or(command))))
-    }
-
-    /// The case and the blocks of the null server for `subject`.
-    fn null(&self, subject: &str, operation: &str) -> Option<(&Case, &[PartSums])> {
-        let name = null_name(subject);
-        self.facts.parts.iter().find_map(|(place, blocks)| {
-            let case = &self.cases[*place];
-            let is_it = case.subject.name == name && case.scenario.workload == operation;
-            is_it.then_some((case, &blocks[..]))
-        })
     }
 }
 
