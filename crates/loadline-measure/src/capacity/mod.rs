@@ -103,7 +103,7 @@ pub enum Outcome {
 
 /// The result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct Capacity {
     /// The limit.
     pub slo: Slo,
     /// Operations per second of a closed loop over the same connections, the starting point of the search.
@@ -196,7 +196,7 @@ fn unchanged() -> f64 {
     1.0
 }
 
-impl Answer {
+impl Capacity {
     /// The interval that contains the capacity, in operations per second: from the highest rate that holds to the
     /// lowest one that fails. The upper end allows for changes of the machine's speed that were not noticed; `None`
     /// if no rate failed for the target's own reasons.

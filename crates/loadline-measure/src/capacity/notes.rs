@@ -1,8 +1,8 @@
 //! Notes on the trials for the reader of an answer.
 
-use super::Answer;
+use super::Capacity;
 
-impl Answer {
+impl Capacity {
     /// Adds notes about spoiled trials.
     pub(super) fn with_notes(mut self) -> Self {
         self.notes.extend(spoiled(&self));
@@ -11,7 +11,7 @@ impl Answer {
     }
 }
 
-fn spoiled(answer: &Answer) -> Option<String> {
+fn spoiled(answer: &Capacity) -> Option<String> {
     let noise = &answer.noise;
     let mut causes = Vec::new();
     let mut add = |count: u32, what: String| {
@@ -48,7 +48,7 @@ fn spoiled(answer: &Answer) -> Option<String> {
     })
 }
 
-fn pauses(answer: &Answer) -> Option<String> {
+fn pauses(answer: &Capacity) -> Option<String> {
     let per_s = answer.noise.pauses_per_s;
     (answer.noise.paused > 0).then(|| {
         format!(

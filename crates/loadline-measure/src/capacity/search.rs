@@ -6,7 +6,7 @@ use super::curve::{self, Told};
 use super::nodes::{Bracket, Nodes, Status};
 use super::noise::Noise;
 use super::trial::{Disturbance, Trial, Verdict};
-use super::{Answer, Closed, Outcome, Tally, saturation};
+use super::{Capacity, Closed, Outcome, Tally, saturation};
 use crate::limit::Slo;
 use crate::quantile;
 
@@ -76,7 +76,7 @@ pub enum Step {
     /// Run this trial and pass its result to [`Search::told`].
     Try(Attempt),
     /// The search has ended.
-    Done(Answer),
+    Done(Capacity),
 }
 
 /// A search for the highest rate that keeps a limit.
@@ -196,7 +196,7 @@ impl Search {
 
     /// Ends the search early, without an answer.
     #[must_use]
-    pub fn stop(self) -> Answer {
+    pub fn stop(self) -> Capacity {
         self.answer(Outcome::Stopped)
     }
 
@@ -361,7 +361,7 @@ impl Search {
         contradicting > CONTRADICTING * f64::from(below.counted() + above.counted())
     }
 
-    fn answer(&self, outcome: Outcome) -> Answer {
+    fn answer(&self, outcome: Outcome) -> Capacity {
         let curve = curve::points(&self.told);
         let Bracket { low, high } = self.nodes.bracket();
         let rate_of = |node: Option<i32>| node.map(|node| self.nodes.rate(node));
@@ -386,7 +386,7 @@ impl Search {
         let bound = |node: Option<i32>| node.map(|node| self.nodes.bound(node));
         let (limited_by, limited_because) =
             saturation::limited_by(&curve, rate_of(low).unwrap_or(0.0), outcome, &noise);
-        Answer {
+        Capacity {
             slo: self.slo,
             closed_loop: self.closed.rate,
             closed_loop_value_ns: self.closed.value_ns,

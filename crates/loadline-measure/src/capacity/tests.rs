@@ -22,7 +22,7 @@ fn search(
     mut search: Search,
     seconds: f64,
     mut serve: impl FnMut(&Attempt) -> Trial,
-) -> (Answer, Vec<Attempt>) {
+) -> (Capacity, Vec<Attempt>) {
     let mut left = Duration::from_secs_f64(seconds);
     let mut attempts = Vec::new();
     loop {
@@ -49,7 +49,7 @@ struct Cell {
 }
 
 /// The answer of one search, and the server it was made on.
-fn simulated(model: Model, weather: Weather, slo: Slo, seed: u64) -> (Answer, Simulated) {
+fn simulated(model: Model, weather: Weather, slo: Slo, seed: u64) -> (Capacity, Simulated) {
     let mut server = Simulated::new(model, weather, &slo, seed);
     // The lowest rate whose trials are short enough for a confirmation.
     let bounds = Bounds {
@@ -573,12 +573,12 @@ fn an_answer_survives_its_json() {
         json.contains("\"slo\":\"p99<2ms\"") && json.contains("\"limited_by\":\"server\""),
         "{json}"
     );
-    assert_eq!(serde_json::from_str::<Answer>(&json).unwrap(), answer);
+    assert_eq!(serde_json::from_str::<Capacity>(&json).unwrap(), answer);
     // Records of earlier versions have late trials, and the value `nobody` as the limit.
     let earlier = json
         .replace(",\"spoiled\":0}", ",\"late\":0}")
         .replace("\"limited_by\":\"server\"", "\"limited_by\":\"nobody\"");
-    let read: Answer = serde_json::from_str(&earlier).unwrap();
+    let read: Capacity = serde_json::from_str(&earlier).unwrap();
     assert_eq!(read.limited_by, LimitedBy::Tail);
 }
 

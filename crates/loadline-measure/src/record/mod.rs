@@ -28,7 +28,7 @@ pub use environment::{Environment, Noise, ServerEnvironment};
 
 pub(crate) use json::finite;
 
-pub use crate::capacity::Answer;
+pub use crate::capacity::Capacity;
 pub use crate::clients::{Behaviour, ClientRow, Clients};
 pub use crate::compare::{Direction, Verdict};
 pub use crate::doctor::{Class, Finding, NotExamined, Rule, Severity};
@@ -86,7 +86,7 @@ pub struct Record {
     pub judgement: Option<Judgement>,
     /// The result of a capacity search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capacity: Option<Answer>,
+    pub capacity: Option<Capacity>,
     /// The footprint of engines, in comparisons of engines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engines: Option<Engines>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use loadline_measure::Record;
 use loadline_measure::capacity::{
-    Answer, Attempt, Bound, Bounds, Machine, Outcome, Role, Search, Step, Tally, Trial,
+    Attempt, Bound, Bounds, Capacity, Machine, Outcome, Role, Search, Step, Tally, Trial,
 };
 use loadline_measure::record::Run;
 use loadline_measure::words;
@@ -37,7 +37,7 @@ fn serve(attempt: &Attempt) -> Trial {
     }
 }
 
-fn searched(slo: &str, serve: impl Fn(&Attempt) -> Trial) -> Answer {
+fn searched(slo: &str, serve: impl Fn(&Attempt) -> Trial) -> Capacity {
     let bounds = Bounds {
         lowest: 1_000.0,
         ..Bounds::default()
@@ -51,7 +51,7 @@ fn searched(slo: &str, serve: impl Fn(&Attempt) -> Trial) -> Answer {
     }
 }
 
-fn with(answer: Answer) -> Record {
+fn with(answer: Capacity) -> Record {
     let run = Run {
         id: "7f3a91".to_owned(),
         version: "0.1.0".to_owned(),
@@ -286,7 +286,7 @@ fn sentence_without_a_confirmed_rate_leads_with_the_bounds() {
             .any(|note| note.contains("did not run") && note.contains("times per second"))
     );
     for outcome in [Outcome::Drifted, Outcome::OutOfTime, Outcome::Stopped] {
-        let other = Answer {
+        let other = Capacity {
             outcome,
             ..answer.clone()
         };
@@ -310,7 +310,7 @@ fn lower_bound_without_an_upper_one_is_the_answer_too() {
         held: 5,
         failed: 0,
     };
-    let mut open = Answer {
+    let mut open = Capacity {
         outcome: Outcome::OutOfTime,
         rate: None,
         lower: Some(held),

@@ -1,7 +1,7 @@
 //! The load that a target carries: sentences for the record, the curve and its table.
 
 use loadline_measure::Metric;
-use loadline_measure::capacity::{Answer, Bound, LimitedBy, Outcome, Point, Tally};
+use loadline_measure::capacity::{Bound, Capacity, LimitedBy, Outcome, Point, Tally};
 use loadline_measure::record::Record;
 use loadline_measure::words;
 
@@ -15,7 +15,7 @@ use crate::document::{
 /// The findings of a search as sentences for the record: what is known, with its interval, and why it is no more;
 /// then what else must be known.
 #[must_use]
-pub fn capacity_findings(name: &str, answer: &Answer) -> Vec<String> {
+pub fn capacity_findings(name: &str, answer: &Capacity) -> Vec<String> {
     let mut findings = match (answer.rate, answer.outcome) {
         (Some(rate), Outcome::Confirmed) => vec![carried(name, answer, rate)],
         (_, Outcome::NeverHeld) => vec![not_held(name, answer)],
@@ -25,12 +25,12 @@ pub fn capacity_findings(name: &str, answer: &Answer) -> Vec<String> {
     findings
 }
 
-fn limit(answer: &Answer) -> String {
+fn limit(answer: &Capacity) -> String {
     let limit = words::span_or_duration(answer.slo.limit_ns);
     format!("{} < {limit}", answer.slo.metric.name())
 }
 
-fn carried(name: &str, answer: &Answer, rate: f64) -> String {
+fn carried(name: &str, answer: &Capacity, rate: f64) -> String {
     let percentile = answer.slo.metric.name();
     let limit = words::span_or_duration(answer.slo.limit_ns);
     let at = answer
@@ -63,7 +63,7 @@ fn carried(name: &str, answer: &Answer, rate: f64) -> String {
     )
 }
 
-fn not_held(name: &str, answer: &Answer) -> String {
+fn not_held(name: &str, answer: &Capacity) -> String {
     let percentile = answer.slo.metric.name();
     let limit = words::span_or_duration(answer.slo.limit_ns);
     let Some(lowest) = answer.curve.first() else {
@@ -80,7 +80,7 @@ const ADVICE: &str = "For a narrower interval, use a quieter machine, stop other
 
 /// The interval that a search without a confirmed answer found, with the trials behind both ends, and why it is
 /// no point.
-fn bounded(name: &str, answer: &Answer) -> String {
+fn bounded(name: &str, answer: &Capacity) -> String {
     let (limit, why) = (limit(answer), reason(answer));
     let failed = |bound: Bound| {
         let trials = words::plural(u64::from(bound.failed), "trial");
@@ -117,7 +117,7 @@ fn bounded(name: &str, answer: &Answer) -> String {
 }
 
 /// Reason why no rate was confirmed.
-fn reason(answer: &Answer) -> String {
+fn reason(answer: &Capacity) -> String {
     let noise = &answer.noise;
     let waits = noise.pause_ns.filter(|_| noise.paused > 0).or(noise.lag_ns);
     let waits = waits
@@ -142,7 +142,7 @@ fn reason(answer: &Answer) -> String {
 }
 
 /// The limit, with the figure that shows it.
-fn limit_sentence(answer: &Answer) -> String {
+fn limit_sentence(answer: &Capacity) -> String {
     let most = |of: fn(&Point) -> Option<f64>| answer.failing().filter_map(of).fold(0.0, f64::max);
     let server = whole_percent(most(|point| point.server_busy));
     let client = whole_percent(most(|point| point.client_busy));
@@ -188,7 +188,7 @@ fn value(point: &Point) -> String {
 
 /// The percentiles that a curve is shown by: the usual three, or with that of the limit in place of
 /// the median.
-fn percentiles(answer: &Answer) -> [Metric; 3] {
+fn percentiles(answer: &Capacity) -> [Metric; 3] {
     match answer.slo.metric {
         Metric::P50 | Metric::P99 | Metric::P999 => [Metric::P50, Metric::P99, Metric::P999],
         other => [other, Metric::P99, Metric::P999],
@@ -196,7 +196,7 @@ fn percentiles(answer: &Answer) -> [Metric; 3] {
 }
 
 /// A percentile of a point, in nanoseconds.
-fn percentile(answer: &Answer, point: &Point, metric: Metric) -> Option<f64> {
+fn percentile(answer: &Capacity, point: &Point, metric: Metric) -> Option<f64> {
     if metric == answer.slo.metric {
         return point.value_ns;
     }
@@ -210,7 +210,7 @@ fn percentile(answer: &Answer, point: &Point, metric: Metric) -> Option<f64> {
 }
 
 /// The curve as a plot and as a table, a row for every rate.
-pub(super) fn section(answer: &Answer) -> Option<Section> {
+pub(super) fn section(answer: &Capacity) -> Option<Section> {
     if answer.curve.is_empty() {
         return None;
     }
@@ -221,7 +221,7 @@ pub(super) fn section(answer: &Answer) -> Option<Section> {
     Section::new("Response time by rate", blocks)
 }
 
-fn plot(answer: &Answer) -> Lines {
+fn plot(answer: &Capacity) -> Lines {
     let mut metrics: Vec<_> = percentiles(answer).into_iter().enumerate().collect();
     // The percentile of the limit is drawn last, so that it is seen where several coincide.
     metrics.sort_by_key(|(_, metric)| *metric == answer.slo.metric);
@@ -275,7 +275,7 @@ fn plot(answer: &Answer) -> Lines {
     }
 }
 
-fn table(answer: &Answer) -> Table {
+fn table(answer: &Capacity) -> Table {
     let [first, second, third] = percentiles(answer).map(Metric::name);
     let counts = counts(answer);
     let counts = || counts.iter().copied();
@@ -322,7 +322,7 @@ fn table(answer: &Answer) -> Table {
 
 /// The limit as one check: failed where no rate keeps it, inconclusive where there is no answer, or where the
 /// search was cut short.
-pub(super) fn checks(record: &Record, answer: &Answer) -> Checks {
+pub(super) fn checks(record: &Record, answer: &Capacity) -> Checks {
     let verdict = verdict::of_record(record);
     let subject = record.cases.first().map(|case| case.subject.name.as_str());
     let figure = |value: Option<f64>| value.map_or_else(|| "none".to_owned(), |v| v.to_string());
@@ -356,7 +356,7 @@ pub(super) fn checks(record: &Record, answer: &Answer) -> Checks {
 }
 
 /// The cells of a point, in the order of the columns.
-fn cells(answer: &Answer, point: &Point) -> [String; 7] {
+fn cells(answer: &Capacity, point: &Point) -> [String; 7] {
     let shown = |metric: Metric| {
         percentile(answer, point, metric).map_or_else(|| words::TOO_FEW.to_owned(), words::duration)
     };
@@ -377,7 +377,7 @@ fn cells(answer: &Answer, point: &Point) -> [String; 7] {
 type Count = (&'static str, fn(&Tally) -> u32);
 
 /// The columns of trials; a search without spoiled ones has none for them.
-fn counts(answer: &Answer) -> Vec<Count> {
+fn counts(answer: &Capacity) -> Vec<Count> {
     let all: [Count; 3] = [
         ("held", |tally| tally.held),
         ("failed", |tally| tally.failed),
@@ -388,7 +388,7 @@ fn counts(answer: &Answer) -> Vec<Count> {
 }
 
 /// Marks of a point: the knee, the answer or the lower bound, or beyond the limit.
-fn marks(answer: &Answer, point: &Point) -> String {
+fn marks(answer: &Capacity, point: &Point) -> String {
     let knee = answer.knee == Some(point.rate);
     let is_answer = answer.rate == Some(point.rate);
     let beyond = point.trials.lead() < 0;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use loadline_measure::Metric;
-use loadline_measure::capacity::Answer;
+use loadline_measure::capacity::Capacity;
 use loadline_measure::compare::is_level;
 use loadline_measure::doctor::{Finding, Severity};
 use loadline_measure::gate::{Basis, Judgement, Row as Judged, RowVerdict};
@@ -470,6 +470,6 @@ pub(super) fn ratios(record: &Record) -> Option<Plot> {
 }
 
 /// Whether a search ended without an answer.
-pub(super) fn is_open(answer: &Answer) -> bool {
+pub(super) fn is_open(answer: &Capacity) -> bool {
     !answer.outcome.is_decided()
 }

@@ -7,7 +7,7 @@ use loadline_load::Control;
 use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Measured;
-use loadline_measure::capacity::{Answer, Attempt, Closed, Machine, Role, Search, Step, Trial};
+use loadline_measure::capacity::{Attempt, Capacity, Closed, Machine, Role, Search, Step, Trial};
 use loadline_measure::doctor::{Class, Evidence, Finding};
 use loadline_measure::record::{self, Record};
 use loadline_measure::words;
@@ -82,7 +82,7 @@ struct Searching<'s> {
 }
 
 impl Searching<'_> {
-    fn run(mut self) -> Result<Answer, Failure> {
+    fn run(mut self) -> Result<Capacity, Failure> {
         let plan = self.plan;
         let closed = plan.closed();
         self.progress
@@ -214,7 +214,7 @@ impl Searching<'_> {
 
     /// Keeps the findings at the rate of the answer, each rule once, preferably from the trial shown in the curve.
     /// At higher rates the target is overloaded by design, so their findings are dropped.
-    fn keep_findings(&mut self, answer: &Answer) {
+    fn keep_findings(&mut self, answer: &Capacity) {
         let Some(shown) = answer.point().or(answer.curve.first()) else {
             return;
         };
