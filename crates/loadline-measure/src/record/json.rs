@@ -58,11 +58,8 @@ impl Record {
                 expected: SCHEMA,
             });
         }
-        let mut record: Self = serde_json::from_slice(bytes).map_err(Error::Malformed)?;
+        let record: Self = serde_json::from_slice(bytes).map_err(Error::Malformed)?;
         record.check()?;
-        if let Some(tiers) = &mut record.tiers {
-            tiers.find_former_cases(&record.cases);
-        }
         Ok(record)
     }
 

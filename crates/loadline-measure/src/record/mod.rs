@@ -3,18 +3,21 @@
 //! Reports, gates and comparisons read nothing else. Times are whole nanoseconds unless they are means,
 //! shares range from 0 to 1, and the unit is the last word of a name. Unknown fields are ignored.
 
+mod answer;
 mod case;
 mod environment;
 mod json;
 #[cfg(test)]
 mod page;
 mod stall;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
 
 use serde::{Deserialize, Serialize};
 
+pub use answer::Answer;
 pub use case::{
     Case, CaseId, Cost, Histograms, Interval, Pacing, Parts, RoundHistograms, RoundSummary,
     Scenario, Subject, Tail, TailSummary, ValueBytes,
@@ -47,55 +50,43 @@ pub const SCHEMA: &str = "loadline.record/1";
 
 /// Everything measured in one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "stored::Stored")]
 pub struct Record {
     /// The schema version: [`SCHEMA`].
     pub schema: String,
     /// The run.
     pub run: Run,
     /// Its environment.
-    #[serde(default)]
     pub environment: Environment,
     /// The links that added latency, one per latency.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Link>,
     /// The results: one case per subject and scenario.
     pub cases: Vec<Case>,
     /// Requested combinations that are not possible.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
     /// The comparisons of cases.
-    #[serde(default)]
     pub comparisons: Vec<Comparison>,
     /// Flaws of this run.
-    #[serde(default)]
     pub doctor: Vec<Finding>,
     /// What could not be examined, with the affected rules.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_examined: Vec<NotExamined>,
     /// The result, one sentence per subject.
-    #[serde(default)]
     pub findings: Vec<String>,
     /// Why instructions per operation were requested but not counted, in one sentence with advice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub not_counted: Option<String>,
     /// Limits and their results.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Row>,
     /// The judgement, if one was requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub judgement: Option<Judgement>,
-    /// The result of a capacity search.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capacity: Option<Capacity>,
-    /// The footprint of engines, in comparisons of engines.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub engines: Option<Engines>,
-    /// Rows and behaviour of client libraries, in comparisons of clients.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clients: Option<Clients>,
-    /// The tiers of a cache for one object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tiers: Option<Tiers>,
+    /// The question that the run answers, with what was found in addition to the cases.
+    #[serde(flatten, skip_serializing_if = "Answer::is_in_cases")]
+    pub answer: Answer,
 }
 
 /// A combination that a sweep skipped.
@@ -241,10 +232,7 @@ impl Record {
             not_counted: None,
             limits: Vec::new(),
             judgement: None,
-            capacity: None,
-            engines: None,
-            clients: None,
-            tiers: None,
+            answer: Answer::Cases,
         }
     }
 

@@ -425,3 +425,41 @@ fn a_case_is_named_by_what_is_not_as_by_default() {
     assert_eq!(named(16, 1, 0), "get pipeline 16");
     assert_eq!(named(1, 100, 2_500_000), "get batch 100 latency 2500us");
 }
+
+/// An answer is a field of the record, as in all versions, and is read back as the same kind.
+#[test]
+fn answer_is_a_field_named_after_its_question() {
+    let mut record = Record::new(Run::default(), Environment::default());
+    record.run.plan = json!({});
+    for (answer, field) in [
+        (Answer::Cases, None),
+        (Answer::Clients(Clients::default()), Some("clients")),
+        (Answer::Engines(Engines::default()), Some("engines")),
+        (Answer::Tiers(Box::default()), Some("tiers")),
+    ] {
+        record.answer = answer;
+        let written = record.to_json_pretty().unwrap();
+        let value: Value = serde_json::from_str(&written).unwrap();
+        let fields = ["capacity", "clients", "engines", "tiers"];
+        let found: Vec<&str> = fields
+            .into_iter()
+            .filter(|name| value.get(name).is_some())
+            .collect();
+        assert_eq!(found, Vec::from_iter(field));
+        assert_eq!(Record::from_json(written.as_bytes()).unwrap(), record);
+    }
+    record.answer = Answer::Sweep;
+    record.run.plan = json!({ "command": "modes" });
+    let written = record.to_json_pretty().unwrap();
+    assert_eq!(Record::from_json(written.as_bytes()).unwrap(), record);
+}
+
+/// A question of a later version is not known here, and its cases are.
+#[test]
+fn answer_of_a_later_version_leaves_the_cases() {
+    let record = Record::new(Run::default(), Environment::default());
+    let mut value = serde_json::to_value(&record).unwrap();
+    value["failover"] = json!({ "outage_ns": 1 });
+    let read = Record::from_json(value.to_string().as_bytes()).unwrap();
+    assert_eq!(read.answer, Answer::Cases);
+}

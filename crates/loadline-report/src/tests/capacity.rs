@@ -6,7 +6,7 @@ use loadline_measure::Record;
 use loadline_measure::capacity::{
     Attempt, Bound, Bounds, Capacity, Machine, Outcome, Role, Search, Step, Tally, Trial,
 };
-use loadline_measure::record::Run;
+use loadline_measure::record::{Answer, Run};
 use loadline_measure::words;
 
 use super::{PIPE, TERMINAL, fixture};
@@ -63,8 +63,15 @@ fn with(answer: Capacity) -> Record {
     let mut record = Record::new(run, fixture::empty().environment);
     record.findings = capacity_findings("redis-server", &answer);
     record.cases = vec![fixture::case("redis-server", "get", 1, 97_000.0)];
-    record.capacity = Some(answer);
+    record.answer = Answer::Capacity(Box::new(answer));
     record
+}
+
+fn capacity_of(record: &mut Record) -> &mut Capacity {
+    match &mut record.answer {
+        Answer::Capacity(answer) => answer,
+        other => panic!("{other:?}"),
+    }
 }
 
 pub(super) fn record() -> Record {
@@ -75,7 +82,7 @@ pub(super) fn record() -> Record {
 pub(super) fn hostile() -> Record {
     let mut record = record();
     record.findings = fixture::hostile().findings;
-    let answer = record.capacity.as_mut().unwrap();
+    let answer = capacity_of(&mut record);
     for (point, rate) in answer.curve.iter_mut().zip([-1e300, 0.0, 1e-300, 1e300]) {
         point.rate = rate;
         point.value_ns = Some(rate);
@@ -368,7 +375,7 @@ fn html_draws_the_curve_with_limit_knee_and_answer() {
     ] {
         assert!(html.contains(part), "{part}\n{html}");
     }
-    let curve = record().capacity.unwrap().curve;
+    let curve = capacity_of(&mut record()).curve.clone();
     assert_eq!(html.matches("<td class=\"text").count(), curve.len());
     assert_eq!(html.matches("<polyline").count(), 3);
 }
@@ -387,7 +394,7 @@ fn what_a_file_may_say_breaks_no_form() {
     }
     assert!(!html(&record).contains("<script"));
     let mut nothing = record;
-    nothing.capacity.as_mut().unwrap().curve.clear();
+    capacity_of(&mut nothing).curve.clear();
     assert!(!html(&nothing).contains("<polyline"));
     assert!(!text(&nothing, &PIPE).contains("log scale"));
 }
@@ -434,7 +441,7 @@ fn junit_fails_where_no_rate_keeps_the_limit_and_skips_what_is_open() {
         "{fails}"
     );
     let mut open = record();
-    open.capacity.as_mut().unwrap().outcome = Outcome::Noisy;
+    capacity_of(&mut open).outcome = Outcome::Noisy;
     let mut cut = with(searched("p99<2ms", slow));
     cut.run.cut_short = true;
     for open in [open, cut] {

@@ -2,12 +2,19 @@
 
 use loadline_measure::Record;
 use loadline_measure::clients::{Behaviour, ClientRow, Clients, Ending, Fault, Operations};
-use loadline_measure::record::{Mode, Pacing, SubjectKind};
+use loadline_measure::record::{Answer, Mode, Pacing, SubjectKind};
 
 use super::{TERMINAL, fixture};
 use crate::{html, markdown, text};
 
 /// Two clients in two operations, and what they do when a reply is cut off.
+fn clients_of(record: &mut Record) -> &mut Clients {
+    match &mut record.answer {
+        Answer::Clients(clients) => clients,
+        other => panic!("{other:?}"),
+    }
+}
+
 pub(super) fn record() -> Record {
     let mut record = fixture::record(Vec::new());
     let mut clients = Clients {
@@ -63,7 +70,7 @@ pub(super) fn record() -> Record {
     }];
     clients.conclude(&record.cases);
     record.findings = clients.sentences().cloned().collect();
-    record.clients = Some(clients);
+    record.answer = Answer::Clients(clients);
     record
 }
 
@@ -72,7 +79,7 @@ pub(super) fn hostile() -> Record {
     let mut record = record();
     let hostile = "<script>alert(1)</script>\u{1b}[31m\u{202e}".repeat(4);
     record.cases[1].subject.name.clone_from(&hostile);
-    let clients = record.clients.as_mut().expect("it compares clients");
+    let clients = clients_of(&mut record);
     clients.rows[0].is_valid = false;
     clients.rows[0].counted = Some(u64::MAX);
     clients.rows[1].case = usize::MAX;
@@ -171,7 +178,7 @@ fn faults_are_the_second_sentence_of_the_verdict() {
 #[test]
 fn client_that_still_waits_at_the_end_has_no_longest_call() {
     let mut record = record();
-    let clients = record.clients.as_mut().unwrap();
+    let clients = clients_of(&mut record);
     clients.behaviour[0].ending = Ending::Waiting;
     clients.behaviour[0].longest_call_ns = Some(8_000_000_000);
     let text = text(&record, &TERMINAL);
@@ -185,7 +192,7 @@ fn client_that_still_waits_at_the_end_has_no_longest_call() {
 #[test]
 fn crashed_client_shows_its_cause_and_the_limit_it_ran_with() {
     let mut record = record();
-    let clients = record.clients.as_mut().unwrap();
+    let clients = clients_of(&mut record);
     let one = &mut clients.behaviour[0];
     one.fault = Fault::HugeBulk;
     one.ending = Ending::Crashed;

@@ -2,7 +2,7 @@
 
 use loadline_measure::Record;
 use loadline_measure::engines::{Allocations, Engines, Footprint, SUSTAINED_PUT, needs, writeup};
-use loadline_measure::record::{Case, SubjectKind};
+use loadline_measure::record::{Answer, Case, SubjectKind};
 
 use super::{PIPE, TERMINAL, fixture};
 use crate::{TextOptions, html, markdown, text};
@@ -28,6 +28,13 @@ fn case(subject: &str, workload: &str, class: &str, throughput: f64) -> Case {
 }
 
 /// Four engines of two classes, one of which is missing in the second.
+fn engines_of(record: &mut Record) -> &mut Engines {
+    match &mut record.answer {
+        Answer::Engines(engines) => engines,
+        other => panic!("{other:?}"),
+    }
+}
+
 pub(super) fn record() -> Record {
     let operations = ["put", "get", "batch get", "concurrent 70/30"];
     let classes = [("process", 1.0), ("always", 0.01)];
@@ -72,7 +79,7 @@ pub(super) fn record() -> Record {
         }),
     };
     let footprints: Vec<Footprint> = ["redis", "store", "fjall"].map(footprint).into();
-    record.engines = Some(Engines {
+    record.answer = Answer::Engines(Engines {
         reference: "redis".to_owned(),
         needs: needs(&record.cases, &footprints),
         writeup: writeup(&record.cases),
@@ -93,7 +100,7 @@ pub(super) fn hostile() -> Record {
             _ => case.scenario.durability = Some(hostile.clone()),
         }
     }
-    let engines = record.engines.as_mut().expect("it compares engines");
+    let engines = engines_of(&mut record);
     engines.needs.push(hostile.clone());
     engines.writeup.push(hostile.clone());
     engines.footprints[0].subject = hostile;
@@ -139,8 +146,8 @@ fn no_coordinate_of_a_hostile_record_is_out_of_this_world() {
 /// A row can be quoted without the heading above it.
 #[test]
 fn every_row_names_its_class() {
-    let record = record();
-    let rows = record.cases.len() + record.engines.as_ref().unwrap().footprints.len();
+    let mut record = record();
+    let rows = record.cases.len() + engines_of(&mut record).footprints.len();
     let named = |report: &str, begin: &str, middle: &str| {
         let classes = ["process", "always"].map(|class| format!("{middle}{class} "));
         let is_row = |line: &&str| {

@@ -1,7 +1,9 @@
 //! A sweep over ways of calling, in every form.
 
 use loadline_measure::histogram::LatencySummary;
-use loadline_measure::record::{Case, Cost, LeftOut, Link, Parts, Record, RoundSummary, Scenario};
+use loadline_measure::record::{
+    Answer, Case, Cost, LeftOut, Link, Parts, Record, RoundSummary, Scenario,
+};
 
 use super::{PIPE, fixture, widest};
 use crate::{html, markdown, text};
@@ -52,6 +54,7 @@ fn cell(mode: &str, size: u64, latency_ns: u64, ops_asked: Option<u64>) -> Case 
 
 pub(super) fn record() -> Record {
     let mut record = fixture::empty();
+    record.answer = Answer::Sweep;
     for latency_ns in [0, 10_000_000] {
         for (mode, size) in [("sync", 1), ("pipeline", 100), ("batch", 100)] {
             for count in [100, 10_000, 1_000_000] {
@@ -166,6 +169,7 @@ fn a_sweep_in_a_pipe() {
 #[test]
 fn five_counts_fit_eighty_columns() {
     let mut record = fixture::empty();
+    record.answer = Answer::Sweep;
     for count in [100, 1_000, 10_000, 100_000, 1_000_000] {
         let mut slow = cell("transaction", 1, 100_000_000, Some(count));
         slow.cost.client_cpu_ns_per_op = Some(98_765_432.0);

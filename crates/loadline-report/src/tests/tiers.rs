@@ -3,13 +3,24 @@
 use loadline_measure::Record;
 use loadline_measure::miss_ratio::{CurvePoint, MissRatioCurve};
 use loadline_measure::record::{
-    BatchCost, BatchSize, Bounds, Case, CaseId, Claim, CodecCases, Flaw, LoadAnswer, LoadPhase,
-    LoadSubject, LoadWindow, SubjectKind, TierCases, TierCost, TierLoad, TierOption, TierVerdict,
-    TieredObject, Tiers, Waterfall,
+    Answer, BatchCost, BatchSize, Bounds, Case, CaseId, Claim, CodecCases, Flaw, LoadAnswer,
+    LoadPhase, LoadSubject, LoadWindow, SubjectKind, TierCases, TierCost, TierLoad, TierOption,
+    TierVerdict, TieredObject, Tiers, Waterfall,
 };
 
 use super::{PIPE, TERMINAL, fixture};
 use crate::{html, text};
+
+fn of_tiers(tiers: Tiers) -> Answer {
+    Answer::Tiers(Box::new(tiers))
+}
+
+fn tiers_of(record: &mut Record) -> &mut Tiers {
+    match &mut record.answer {
+        Answer::Tiers(tiers) => tiers,
+        other => panic!("{other:?}"),
+    }
+}
 
 fn case(stage: &str, subject: &str, operation: &str, ns: f64) -> Case {
     let mut case = fixture::case(subject, operation, 1, 1e9 / ns);
@@ -172,7 +183,7 @@ pub(super) fn record() -> Record {
         case("tiers", "redis", "get", 40e3),
         case("tiers", "heed", "get", 9e3),
     ]);
-    record.tiers = Some(Tiers {
+    record.answer = of_tiers(Tiers {
         object: TieredObject {
             name: "floor of 100x100 tiles".to_owned(),
             memory_bytes: 200_032,
@@ -220,7 +231,7 @@ pub(super) fn record() -> Record {
 /// As many tiers as a default run has, some of them as fast as each other.
 pub(super) fn crowded() -> Record {
     let mut record = record();
-    let tiers = record.tiers.as_mut().expect("it has tiers");
+    let tiers = tiers_of(&mut record);
     let pays = || TierVerdict::Yes;
     tiers.costs = [
         ("redis", "columns", 95e3),
@@ -325,7 +336,7 @@ fn load_subject(tier: Option<&str>) -> LoadSubject {
 /// A cache under load with a tier and without.
 pub(super) fn load() -> Record {
     let mut record = fixture::record(vec![case("load", "redis", "warm", 200e3)]);
-    record.tiers = Some(Tiers {
+    record.answer = of_tiers(Tiers {
         object: TieredObject {
             name: "floor of 100x100 tiles".to_owned(),
             ..TieredObject::default()
@@ -348,7 +359,7 @@ pub(super) fn load() -> Record {
 /// The same in an open loop that the cache without a tier does not keep up with after a cold start.
 pub(super) fn load_at_a_rate() -> Record {
     let mut record = load();
-    let tiers = record.tiers.as_mut().expect("it has tiers");
+    let tiers = tiers_of(&mut record);
     let load = tiers.load.as_mut().expect("it has a load");
     load.rate_ops_per_s = Some(4_000.0);
     for subject in &mut load.subjects {
@@ -367,7 +378,7 @@ pub(super) fn load_at_a_rate() -> Record {
 pub(super) fn hostile() -> Record {
     let mut record = record();
     let hostile = "<script>alert(1)</script>\u{1b}[31m\u{202e}".repeat(4);
-    let tiers = record.tiers.as_mut().expect("it has tiers");
+    let tiers = tiers_of(&mut record);
     tiers.verdict.clone_from(&hostile);
     tiers.costs[0].subject.clone_from(&hostile);
     (tiers.costs[1].get_ns, tiers.costs[1].get_ns_p99) = (1e300, Some(u64::MAX));
@@ -388,7 +399,7 @@ pub(super) fn hostile() -> Record {
 #[test]
 fn a_batch_that_loses_has_a_gain_below_one() {
     let mut record = record();
-    let batch = &mut record.tiers.as_mut().unwrap().batches[0];
+    let batch = &mut tiers_of(&mut record).batches[0];
     batch.sizes[1].per_object_ns = 80e3;
     let text = text(&record, &PIPE);
     let row = text
@@ -557,7 +568,7 @@ fn every_tier_of_the_map_has_a_marker_and_a_name_of_its_own() {
     assert_eq!(markers.len(), 8);
     let distinct: std::collections::BTreeSet<_> = markers.iter().collect();
     assert_eq!(distinct.len(), 8, "{markers:?}");
-    for cost in &crowded().tiers.unwrap().costs {
+    for cost in &tiers_of(&mut crowded()).costs {
         let name = match cost.codec.as_deref() {
             Some("columns") => cost.subject.clone(),
             codec => format!("{}, {}", cost.subject, codec.unwrap()),
@@ -611,7 +622,7 @@ fn parts_that_noise_dominates_are_left_out() {
             ..Tiers::default()
         };
         let record = Record {
-            tiers: Some(tiers),
+            answer: of_tiers(tiers),
             ..record()
         };
         let text = text(&record, &crate::TextOptions { width: 200, ..PIPE });

@@ -6,7 +6,8 @@ use loadline_measure::record::Record;
 use loadline_measure::words;
 
 use super::cases::TIME;
-use super::verdict;
+use super::compared;
+use super::page::NOTHING;
 use crate::document::{
     Axis, Block, Cell, Check, CheckResult, Checks, Column, Lines, Mark, Plot, Row, RowGroup, Scale,
     Section, Series, Table, Tone, Unit,
@@ -23,6 +24,24 @@ pub fn capacity_findings(name: &str, answer: &Capacity) -> Vec<String> {
     };
     findings.extend(answer.notes.iter().cloned());
     findings
+}
+
+/// The answer of a search, without a full stop.
+pub(super) fn found(record: &Record) -> String {
+    let found = record.findings.first();
+    let found = found.map_or(NOTHING, String::as_str);
+    found.trim_end_matches('.').to_owned()
+}
+
+/// A search passes where it has a confirmed answer, and fails where no rate keeps the limit.
+pub(super) fn result(answer: &Capacity) -> CheckResult {
+    if answer.is_confirmed() {
+        CheckResult::Passed
+    } else if answer.rate.is_none() && !compared::is_open(answer) {
+        CheckResult::Failed("capacity")
+    } else {
+        CheckResult::Skipped
+    }
 }
 
 fn limit(answer: &Capacity) -> String {
@@ -323,17 +342,14 @@ fn table(answer: &Capacity) -> Table {
 /// The limit as one check: failed where no rate keeps it, inconclusive where there is no answer, or where the
 /// search was cut short.
 pub(super) fn checks(record: &Record, answer: &Capacity) -> Checks {
-    let verdict = verdict::of_record(record);
     let subject = record.cases.first().map(|case| case.subject.name.as_str());
     let figure = |value: Option<f64>| value.map_or_else(|| "none".to_owned(), |v| v.to_string());
-    let is_open = record.run.cut_short || verdict.result == CheckResult::Skipped;
     let check = Check {
         name: answer.slo.to_string(),
         class: "capacity".to_owned(),
-        result: if is_open {
-            CheckResult::Skipped
-        } else {
-            verdict.result
+        result: match record.run.cut_short {
+            true => CheckResult::Skipped,
+            false => result(answer),
         },
         message: record.findings.join(" "),
         seconds: record.run.duration_ns.map(|ns| ns as f64 / 1e9),

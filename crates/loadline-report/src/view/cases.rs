@@ -87,17 +87,29 @@ pub(super) fn title(record: &Record) -> String {
     );
     let measured = cases().filter(|case| case.subject.kind != SubjectKind::NullServer);
     let subjects = listed(measured.map(place).collect());
-    let what = if record.capacity.is_some() {
-        "Capacity: "
-    } else {
-        ""
-    };
     let place = if subjects.is_empty() {
         String::new()
     } else {
         format!(" on {subjects}")
     };
-    format!("{what}{workloads}{place}")
+    format!("{workloads}{place}")
+}
+
+/// How the table is read.
+pub(super) fn legend(record: &Record) -> Vec<&'static str> {
+    let mut lines = Vec::new();
+    if record.cases.is_empty() {
+        return lines;
+    }
+    lines.push("CPU us/op: CPU time of the generator + of the server per operation.");
+    let open = |case: &Case| case.is_open_loop();
+    if record.cases.iter().any(open) {
+        lines.push("Percentiles are of the response time, from the intended start of an operation; service time counts from its sending, lag is the generator's own.");
+    }
+    if !record.cases.iter().all(open) {
+        lines.push("A closed loop waits for replies before it sends more: it shows capacity. For claims about response times use --rate.");
+    }
+    lines
 }
 
 /// The table of all cases, what is known about pairs of them, and the plots.

@@ -7,8 +7,7 @@ use loadline_measure::{Metric, words};
 use super::cases::{self, ratio_cell, shown};
 use crate::document::{Block, Cell, Column, Item, Row, RowGroup, Section, Table, Tone};
 
-/// Legend of the tables.
-pub(super) const LEGEND: [&str; 6] = [
+const LEGEND: [&str; 6] = [
     "The ratio is throughput over that of the reference in the same round: the median over rounds, with its interval. More is faster.",
     "CPU us/op: of the driver's process + of the server. The loop of the driver is part of it, and it is the same for all clients of a language.",
     "cmds/read: commands that the server found in one read from a socket. A pipeline that is sent as one has many.",
@@ -17,8 +16,22 @@ pub(super) const LEGEND: [&str; 6] = [
     PACING,
 ];
 const PACING: &str = "A closed loop waits for replies before it sends more: it shows capacity. In an open loop operations are due at a rate, and p50 and p99 count from then; service p99 counts from the call, and lag p99 is how late the driver called.";
-/// Legend of the runs with faults.
-pub(super) const FAULTS: &str = "With faults, clients have their default settings, and each operation is an INCR of a key of its own: a value above 1 is a write that was executed more than once.";
+const FAULTS: &str = "With faults, clients have their default settings, and each operation is an INCR of a key of its own: a value above 1 is a write that was executed more than once.";
+
+/// Legend of the tables.
+pub(super) fn legend(clients: &Clients) -> Vec<&'static str> {
+    let faults = (!clients.behaviour.is_empty()).then_some(FAULTS);
+    LEGEND.into_iter().chain(faults).collect()
+}
+
+/// The answer, without a full stop; `None` if no sentence has one.
+pub(super) fn found(clients: &Clients) -> Option<String> {
+    let first = clients.best.first().filter(|_| clients.advice.is_empty());
+    let first = first.unwrap_or(&clients.advice);
+    let said = [first.as_str(), clients.faults.as_str()].join(" ");
+    let said = said.trim().trim_end_matches('.');
+    (!said.is_empty()).then(|| said.to_owned())
+}
 
 /// The answers, the table and the behaviour.
 pub(super) fn sections(record: &Record, clients: &Clients) -> Vec<Option<Section>> {

@@ -20,6 +20,12 @@ pub(super) const LEGEND: [&str; 7] = [
     "allocs: calls of malloc, calloc and realloc per get/put/delete.",
 ];
 
+/// The answer, without a full stop; `None` if the measurement has none for the first need.
+pub(super) fn found(engines: &Engines) -> Option<String> {
+    let first = engines.needs.first()?;
+    Some(first.trim_end_matches('.').to_owned())
+}
+
 /// The needs, a table for each class and value size, and the footprints.
 pub(super) fn sections(record: &Record, engines: &Engines) -> Vec<Option<Section>> {
     let needs = engines.needs.iter();

@@ -5,7 +5,7 @@ use loadline_measure::doctor;
 use loadline_measure::record::{Case, Pacing, Record, Severity, ValueBytes};
 use loadline_measure::words;
 
-use super::{cases, verdict};
+use super::cases;
 use crate::document::{Block, Check, CheckResult, Checks, Data, Section, Value};
 
 /// From a case to a cell.
@@ -101,24 +101,19 @@ const COLUMNS: [(&str, Cell); 48] = [
 ];
 
 /// The checks and the figures of all cases.
-pub(super) fn section(record: &Record) -> Option<Section> {
-    let mut blocks = Vec::new();
-    // The trials of a search are its way to the answer, and most are meant to fail.
-    match &record.capacity {
-        Some(answer) => blocks.push(Block::Checks(super::capacity::checks(record, answer))),
-        None => blocks.extend(checks(record).map(Block::Checks)),
-    }
-    blocks.push(Block::Data(data(record)));
+pub(super) fn section(record: &Record, own: Option<Checks>, verdict: &str) -> Option<Section> {
+    let checks: Vec<Checks> = own.map_or_else(|| checks(record).collect(), |own| vec![own]);
+    let mut blocks: Vec<Block> = checks.into_iter().map(Block::Checks).collect();
+    blocks.push(Block::Data(data(record, verdict)));
     Section::new("", blocks)
 }
 
-fn data(record: &Record) -> Data {
-    let verdict = verdict::of_record(record).sentence;
+fn data(record: &Record, verdict: &str) -> Data {
     let mut header = vec!["verdict"];
     header.extend(COLUMNS.map(|(name, _)| name));
     header.push("cut_short");
     let rows = record.cases.iter().map(|case| {
-        let mut row = vec![Value::Text(verdict.clone())];
+        let mut row = vec![Value::Text(verdict.to_owned())];
         row.extend(COLUMNS.map(|(_, cell)| cell(case)));
         row.push(some(Some(record.run.cut_short)));
         row

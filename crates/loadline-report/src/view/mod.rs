@@ -1,6 +1,6 @@
 //! Builders: what a record, a judgement, a proof or a baseline says, as sections in the order of
 //! reading. The verdict comes first, then limits, evidence, findings, how to read it, and where it was
-//! measured. A new kind of record adds a file here and a line in [`of_record`].
+//! measured. A new kind of answer adds a file here and an arm in [`Page::of`].
 
 mod baseline;
 mod capacity;
@@ -11,6 +11,8 @@ mod engines;
 mod fastest;
 mod flames;
 mod machine;
+mod method;
+mod page;
 mod proof;
 mod sweep;
 mod tiers;
@@ -20,6 +22,7 @@ use loadline_measure::record::{Case, Finding, Link, Record, Severity, Verdict as
 use loadline_measure::words;
 
 use crate::document::{Block, Document, Item, Section, Tone};
+use page::Page;
 
 pub(crate) use baseline::baseline;
 pub use capacity::capacity_findings;
@@ -33,44 +36,25 @@ const BRIEF_FINDINGS: usize = 3;
 
 /// The document of a record.
 pub(crate) fn of_record(record: &Record) -> Document {
+    let page = Page::of(record);
+    let verdict = verdict::of_record(record, &page);
     let mut sections = match &record.judgement {
         // A judgement has the limits among its rows.
         Some(judgement) => compared::sections(judgement),
         None => vec![compared::limits(&record.limits)],
     };
-    // The first finding of a search is its verdict.
-    let mut known = 0;
-    if let Some(answer) = &record.capacity {
-        known = 1;
-        sections.push(capacity::section(answer));
-    } else if let Some(clients) = &record.clients {
-        known = clients::known(clients);
-        sections.extend(clients::sections(record, clients));
-    } else if sweep::is_sweep(record) {
-        known = fastest::known(record);
-        sections.push(fastest::section(record));
-        sections.extend(sweep::sections(record));
-    } else if let Some(engines) = &record.engines {
-        sections.extend(engines::sections(record, engines));
-    } else if let Some(tiers) = &record.tiers {
-        sections.extend(tiers::sections(record, tiers));
-    } else {
-        sections.extend(cases::sections(record));
-    }
+    let (how_to_read, facts) = (how_to_read(record, &page), facts(record, &page));
+    sections.extend(page.sections);
     sections.push(flames::section(record));
     sections.push(doctor(&record.doctor));
-    let findings = record.findings.iter().skip(known);
+    let findings = record.findings.iter().skip(page.known);
     let findings = findings.map(|text| Item::new(Tone::Plain, text)).collect();
     sections.push(Section::new("Findings", vec![Block::List(findings)]));
-    sections.push(how_to_read(record));
-    sections.push(facts(record));
-    sections.push(machine::section(record));
+    let machine = machine::section(record, page.checks, &verdict.sentence);
+    sections.extend([how_to_read, facts, machine]);
     Document {
-        title: match &record.tiers {
-            Some(tiers) => tiers::title(tiers),
-            None => cases::title(record),
-        },
-        verdict: verdict::of_record(record),
+        title: page.title,
+        verdict,
         sections: sections.into_iter().flatten().collect(),
         timestamp: record.run.started_at.clone(),
         last: None,
@@ -91,7 +75,7 @@ pub(crate) fn examination(record: &Record) -> Document {
     let sections = [
         Section::new("", vec![Block::List(numbered.collect())]),
         Section::new("What was examined", vec![Block::List(examined)]),
-        facts(record),
+        facts(record, &Page::of(record)),
     ];
     Document {
         title: "Examination".to_owned(),
@@ -170,43 +154,14 @@ fn doctor(found: &[Finding]) -> Option<Section> {
 }
 
 /// Legends of the columns whose names are not enough.
-fn how_to_read(record: &Record) -> Option<Section> {
-    let mut lines: Vec<&str> = Vec::new();
-    let is_sweep = sweep::is_sweep(record);
-    if record.capacity.is_some() {
-        lines.extend(capacity::LEGEND);
-    } else if let Some(clients) = &record.clients {
-        lines.extend(clients::LEGEND);
-        lines.extend((!clients.behaviour.is_empty()).then_some(clients::FAULTS));
-    } else if is_sweep {
-        lines.push(sweep::LEGEND);
-        if record.cases.iter().any(|case| case.client_work.is_some()) {
-            lines.push(sweep::INSTRUCTIONS);
-        }
-        lines.extend(record.not_counted.as_deref());
-    } else if record.engines.is_some() {
-        lines.extend(engines::LEGEND);
-    } else if let Some(tiers) = &record.tiers {
-        match &tiers.load {
-            Some(load) => lines.extend(tiers::load_legend(load)),
-            None => lines.extend(tiers::LEGEND),
-        }
-    } else if !record.cases.is_empty() {
-        lines.push("CPU us/op: CPU time of the generator + of the server per operation.");
-        let open = |case: &Case| case.is_open_loop();
-        if record.cases.iter().any(open) {
-            lines.push("Percentiles are of the response time, from the intended start of an operation; service time counts from its sending, lag is the generator's own.");
-        }
-        if !record.cases.iter().all(open) {
-            lines.push("A closed loop waits for replies before it sends more: it shows capacity. For claims about response times use --rate.");
-        }
-    }
+fn how_to_read(record: &Record, page: &Page<'_>) -> Option<Section> {
+    let mut lines: Vec<&str> = page.legend.clone();
     let few =
         |case: &Case| case.response_time_ns.p50.is_none() || case.response_time_ns.p999.is_none();
-    if record.capacity.is_none() && record.cases.iter().any(few) {
+    if page.shows_percentiles && record.cases.iter().any(few) {
         lines.push("\"too few\": fewer than 100 samples lie beyond that percentile.");
     }
-    if !record.comparisons.is_empty() && record.engines.is_none() {
+    if page.shows_comparisons && !record.comparisons.is_empty() {
         lines.push(compared::LEGEND);
     }
     let open = |told: &loadline_measure::record::Comparison| told.verdict == Told::Inconclusive;
@@ -219,7 +174,7 @@ fn how_to_read(record: &Record) -> Option<Section> {
 }
 
 /// The run, the machine, the servers with their settings, and the links.
-fn facts(record: &Record) -> Option<Section> {
+fn facts(record: &Record, page: &Page<'_>) -> Option<Section> {
     let (run, environment) = (&record.run, &record.environment);
     let fact = |name: &str, value: String| (name.to_owned(), value);
     let about = [
@@ -229,7 +184,7 @@ fn facts(record: &Record) -> Option<Section> {
     ];
     let mut facts = vec![
         fact("run", about.join(", ")),
-        fact("method", how_measured(record)),
+        fact("method", page.method.clone()),
     ];
     let share = |name: &str, share: Option<f64>| {
         share.map(|share| format!("{name} {}", words::percent(share)))
@@ -267,7 +222,7 @@ fn facts(record: &Record) -> Option<Section> {
         }
         facts.push((server.subject.clone(), text));
     }
-    if !sweep::is_sweep(record) {
+    if page.shows_links {
         facts.extend(record.links.iter().map(|link| {
             let added = format!("{} added by {}", words::span(link.latency_ns), link.class);
             (added, path(link))
@@ -309,57 +264,4 @@ fn path(link: &Link) -> String {
         text += &format!(", {control}");
     }
     text
-}
-
-/// The method of the measurement, in one sentence.
-fn how_measured(record: &Record) -> String {
-    let seed = record.run.seed;
-    if record.cases.is_empty() {
-        return format!("Seed {seed}.");
-    }
-    let took = record.run.duration_ns.map_or_else(String::new, |ns| {
-        format!(", {} in all", words::duration(ns as f64))
-    });
-    if record.capacity.is_some() {
-        let trials = words::plural(record.cases.len().saturating_sub(1) as u64, "trial");
-        return format!(
-            "Measured in a closed loop and {trials} in an open loop; seed {seed}{took}."
-        );
-    }
-    let rounds = record.cases.iter().map(|case| case.rounds.len());
-    let (fewest, most) = (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0));
-    let rounds = if fewest == most {
-        words::plural(most as u64, "round")
-    } else {
-        format!("{fewest} to {most} rounds")
-    };
-    let precise = ended_by_precision(record, fewest);
-    let first = &record.cases[0].subject;
-    let interleaved = if record.cases.iter().any(|case| case.subject != *first) {
-        ", the targets interleaved in random order"
-    } else {
-        ""
-    };
-    let open = record.cases.iter().filter(|case| case.is_open_loop());
-    let pacing = match open.count() {
-        0 => "closed loop",
-        open if open == record.cases.len() => "open loop",
-        _ => "closed and open loops",
-    };
-    format!("Measured in {rounds} per case{precise}{interleaved}; {pacing}; seed {seed}{took}.")
-}
-
-/// Reason for fewer rounds than planned, in plans that end once ratios are precise.
-fn ended_by_precision(record: &Record, fewest: usize) -> String {
-    let plan = &record.run.plan;
-    let is_asked = plan["until_precise"].as_bool() == Some(true) && !record.run.cut_short;
-    let planned = plan["rounds"].as_u64();
-    planned
-        .filter(|planned| is_asked && (fewest as u64) < *planned)
-        .map(|planned| {
-            format!(
-                " (fewer than {planned} where the ratios of throughput and p50 were known to 1.5 % by then)"
-            )
-        })
-        .unwrap_or_default()
 }

@@ -11,17 +11,17 @@ use crate::document::{
 };
 
 /// Legend of the tables.
-pub(super) const LEGEND: &str = "Times are those of all operations of a column; ~ is extrapolated from as many as the budget of a cell allowed. Operations per second, quantiles and CPU (microseconds of the client) are those of the highest count that was measured, per operation: in a call of many, each takes as long as the call.";
+const LEGEND: &str = "Times are those of all operations of a column; ~ is extrapolated from as many as the budget of a cell allowed. Operations per second, quantiles and CPU (microseconds of the client) are those of the highest count that was measured, per operation: in a call of many, each takes as long as the call.";
 
 /// Legend of the last column of a table.
-pub(super) const INSTRUCTIONS: &str = "instr.: instructions in user space that the client executes per operation, with the choice of keys and the check of replies; counted once for each mode, with no added latency. They are not time: caches, the kernel and waiting are not in them.";
+const INSTRUCTIONS: &str = "instr.: instructions in user space that the client executes per operation, with the choice of keys and the check of replies; counted once for each mode, with no added latency. They are not time: caches, the kernel and waiting are not in them.";
 
-/// Whether the record holds a sweep.
-pub(super) fn is_sweep(record: &Record) -> bool {
-    record
-        .cases
-        .iter()
-        .any(|case| case.scenario.ops_asked.is_some())
+/// Legend of the tables.
+pub(super) fn legend(record: &Record) -> Vec<&str> {
+    let is_counted = record.cases.iter().any(|case| case.client_work.is_some());
+    let instructions = is_counted.then_some(INSTRUCTIONS);
+    let lines = std::iter::once(LEGEND).chain(instructions);
+    lines.chain(record.not_counted.as_deref()).collect()
 }
 
 /// A section for every operation under every latency.

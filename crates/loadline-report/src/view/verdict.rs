@@ -5,7 +5,8 @@ use loadline_measure::gate::{Basis, Judgement, Outcome, Row, RowVerdict, outcome
 use loadline_measure::record::{Case, Comparison, Pacing, Record, Severity, Verdict as Told};
 use loadline_measure::words;
 
-use super::{compared, fastest, sweep};
+use super::compared;
+use super::page::Page;
 use crate::document::{CheckResult, Tone, Verdict};
 
 /// A change that a baseline is expected to detect.
@@ -30,11 +31,11 @@ impl Verdict {
 }
 
 /// The verdict of a record: of its judgement, or what was measured.
-pub(super) fn of_record(record: &Record) -> Verdict {
+pub(super) fn of_record(record: &Record, page: &Page<'_>) -> Verdict {
     if let Some(judgement) = &record.judgement {
         return of_judgement(judgement);
     }
-    let found = found(record);
+    let found = &page.found;
     if record.run.cut_short {
         let sentence =
             format!("Cut short: the run ended before its plan was done. Until then: {found}.");
@@ -58,8 +59,7 @@ pub(super) fn of_record(record: &Record) -> Verdict {
             let sentence = format!("Inconclusive: {open} of {all} cannot be judged. {found}.");
             Verdict::new(CheckResult::Skipped, sentence)
         }
-        _ if record.capacity.is_some() => of_search(record, &found),
-        _ if record.limits.is_empty() => Verdict::new(CheckResult::Passed, format!("{found}.")),
+        _ if record.limits.is_empty() => Verdict::new(page.result, format!("{found}.")),
         _ => Verdict {
             tone: Tone::Good,
             ..Verdict::new(CheckResult::Passed, format!("{all} kept. {found}."))
@@ -67,50 +67,11 @@ pub(super) fn of_record(record: &Record) -> Verdict {
     }
 }
 
-/// A search passes where it has a confirmed answer, and fails where no rate keeps the limit.
-fn of_search(record: &Record, found: &str) -> Verdict {
-    let answer = record.capacity.as_ref();
-    let result = match answer {
-        Some(answer) if answer.is_confirmed() => CheckResult::Passed,
-        Some(answer) if answer.rate.is_none() && !compared::is_open(answer) => {
-            CheckResult::Failed("capacity")
-        }
-        _ => CheckResult::Skipped,
-    };
-    Verdict::new(result, format!("{found}."))
-}
-
-/// The result, without a full stop.
-fn found(record: &Record) -> String {
-    if let Some(clients) = &record.clients {
-        let first = clients.best.first().filter(|_| clients.advice.is_empty());
-        let first = first.unwrap_or(&clients.advice);
-        let said = [first.as_str(), clients.faults.as_str()].join(" ");
-        let said = said.trim().trim_end_matches('.');
-        if !said.is_empty() {
-            return said.to_owned();
-        }
-    } else if record.capacity.is_some() {
-        let found = record.findings.first();
-        let found = found.map_or("Nothing was found", String::as_str);
-        return found.trim_end_matches('.').to_owned();
-    } else if sweep::is_sweep(record) {
-        let found = fastest::sentence(record);
-        return found.unwrap_or_else(|| "Nothing was found".to_owned());
-    }
-    if let Some(tiers) = &record.tiers {
-        return tiers.verdict.trim_end_matches('.').to_owned();
-    }
+/// The result of the cases, without a full stop.
+pub(super) fn of_cases(record: &Record) -> String {
     let Some(case) = record.cases.first() else {
         return "Nothing was measured".to_owned();
     };
-    if let Some(first) = record
-        .engines
-        .as_ref()
-        .and_then(|engines| engines.needs.first())
-    {
-        return first.trim_end_matches('.').to_owned();
-    }
     let mut found = match pairs(record) {
         pairs if pairs.is_empty() => alone(record, case),
         pairs if pairs.len() <= MOST_NAMED => {

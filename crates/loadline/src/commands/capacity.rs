@@ -9,7 +9,7 @@ use loadline_load::pacing::Stop;
 use loadline_load::runner::Measured;
 use loadline_measure::capacity::{Attempt, Capacity, Closed, Machine, Role, Search, Step, Trial};
 use loadline_measure::doctor::{Class, Evidence, Finding};
-use loadline_measure::record::{self, Record};
+use loadline_measure::record::{self, Answer, Record};
 use loadline_measure::words;
 
 use super::surroundings;
@@ -31,8 +31,8 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
         &plan.describe(),
         |shell| measure(&plan, shell),
         |record, _, results| {
-            let answer = record.capacity.as_ref();
-            let is_decided = answer.is_some_and(|answer| answer.outcome.is_decided());
+            let is_decided =
+                matches!(&record.answer, Answer::Capacity(found) if found.outcome.is_decided());
             if !is_decided && !record.run.cut_short {
                 let code = if args.strict {
                     Exit::Incomparable.code()
@@ -63,7 +63,7 @@ fn measure(plan: &CapacityPlan, shell: &Shell) -> Result<Recorded, Failure> {
             .run()?;
             let sentences = loadline_report::capacity_findings(&target.name, &answer);
             session.record.findings.extend(sentences);
-            session.record.capacity = Some(answer);
+            session.record.answer = Answer::Capacity(Box::new(answer));
             Ok(())
         })
     })

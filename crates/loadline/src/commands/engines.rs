@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use loadline_measure::Record;
 use loadline_measure::doctor::{EnginesSetup, batched, examine_engines};
 use loadline_measure::engines::{Engines, Footprint, needs, socket_share_of_reads, writeup};
+use loadline_measure::record::Answer;
 
 use super::surroundings;
 use crate::args::EnginesArgs;
@@ -55,7 +56,7 @@ fn measure(plan: &EnginesPlan, shell: &Shell) -> Result<Recorded, Failure> {
     let record = &mut recorded.record;
     record.findings.extend(plan.left_out.iter().cloned());
     record.doctor.extend(examine_engines(&setup(plan, record)));
-    record.engines = Some(Engines {
+    record.answer = Answer::Engines(Engines {
         reference: plan.reference.clone(),
         needs: needs(&record.cases, &footprints),
         writeup: plan.cache.map_or_else(Vec::new, |_| writeup(&record.cases)),

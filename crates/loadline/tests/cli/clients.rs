@@ -2,9 +2,16 @@
 
 use loadline_measure::clients::{Ending, Fault};
 use loadline_measure::gate::RowVerdict;
-use loadline_measure::record::{Pacing, Record, SubjectKind};
+use loadline_measure::record::{Answer, Clients, Pacing, Record, SubjectKind};
 
 use crate::util::Dir;
+
+fn clients_of(record: &Record) -> &Clients {
+    match &record.answer {
+        Answer::Clients(found) => found,
+        other => panic!("{other:?}"),
+    }
+}
 
 /// A driver of a connection of Bash. Its name says what is wrong with it.
 const DRIVER: &str = r#"
@@ -180,7 +187,7 @@ fn two_drivers_are_compared_and_gates_are_judged() {
     let ended = dir.run(&words);
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.stderr, ended.stdout);
     let record = record(&dir);
-    let clients = record.clients.as_ref().unwrap();
+    let clients = clients_of(&record);
     assert_eq!(clients.reference, "one");
     assert!(
         clients
@@ -300,7 +307,7 @@ fn operations_that_the_server_did_not_count_make_a_row_invalid() {
     ]);
     let ended = dir.run(&words);
     assert_eq!(ended.code, Some(3), "{}\n{}", ended.stderr, ended.stdout);
-    let rows = record(&dir).clients.unwrap().rows;
+    let rows = clients_of(&record(&dir)).clone().rows;
     assert_eq!((rows[0].is_valid, rows[1].is_valid), (true, false));
     assert!(
         ended.stdout.contains("invalid: the client reported"),
@@ -364,7 +371,7 @@ fn without_drivers_the_own_client_is_measured() {
     let text = dir.run(&words).succeeded();
     assert!(text.contains("cargo xtask drivers --install"), "{text}");
     let record = record(&dir);
-    let rows = record.clients.unwrap().rows;
+    let rows = clients_of(&record).rows.clone();
     assert_eq!(rows.len(), 3);
     assert!(
         rows.iter()
@@ -508,7 +515,7 @@ fn runs_with_faults_count_what_clients_do() {
     ];
     let ended = dir.run(&words);
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.stderr, ended.stdout);
-    let behaviour = record(&dir).clients.unwrap().behaviour;
+    let behaviour = clients_of(&record(&dir)).clone().behaviour;
     assert_eq!(behaviour.len(), 8);
     let of = |fault: Fault| behaviour.iter().find(|one| one.fault == fault).unwrap();
     let cut = of(Fault::ReplyCut);
@@ -554,6 +561,6 @@ fn an_interrupt_is_no_failure_of_a_client() {
         code.is_some()
     });
     assert_eq!(code.unwrap().code(), Some(130));
-    let clients = record(&dir).clients.unwrap();
+    let clients = clients_of(&record(&dir)).clone();
     assert!(clients.behaviour.is_empty(), "{:?}", clients.behaviour);
 }

@@ -1,9 +1,16 @@
 //! `loadline engines`: engines in process and a real redis-server, in small sizes.
 
 use loadline_measure::Record;
-use loadline_measure::record::{Case, SubjectKind};
+use loadline_measure::record::{Answer, Case, Engines, SubjectKind};
 
 use crate::util::Dir;
+
+fn engines_of(record: &Record) -> &Engines {
+    match &record.answer {
+        Answer::Engines(found) => found,
+        other => panic!("{other:?}"),
+    }
+}
 
 /// Few operations: the figures do not matter here.
 const SHORT: [&str; 10] = [
@@ -196,7 +203,7 @@ fn what_was_acknowledged_is_there_after_a_kill_and_the_record_has_what_it_takes(
         &["map", "heed", "redb", "fjall", "store", "redis", "embedded"],
         &["--op", "get", "--durability", "memory,always"],
     ));
-    let footprints = record.engines.as_ref().unwrap().footprints.iter();
+    let footprints = engines_of(&record).footprints.iter();
     let mut durable = 0;
     for footprint in footprints {
         let name = &footprint.subject;
@@ -260,7 +267,7 @@ fn sustained_writes_write_the_data_ten_times_over() {
 #[test]
 fn the_set_of_the_write_up_compares_like_with_like() {
     let (record, stdout) = measured(&["--workload", "writeup", "--op", "put,get,batch-put,mixed"]);
-    let engines = record.engines.as_ref().unwrap();
+    let engines = engines_of(&record);
     assert!(engines.writeup[0].contains("claims PUT 1.59x and GET 2.33x over Redis"));
     for (class, side) in [
         ("memory", "our store in the process"),

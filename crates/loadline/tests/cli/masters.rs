@@ -185,7 +185,7 @@ fn a_search_for_capacity_takes_a_cluster() {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let text = dir.run(&words).succeeded();
     let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
-    let answer = record.capacity.as_ref().unwrap();
+    let answer = crate::capacity::answer(&record);
     assert!(
         !answer.curve.is_empty() && answer.closed_loop > 0.0,
         "{text}"

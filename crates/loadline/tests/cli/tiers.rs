@@ -1,7 +1,7 @@
 //! `loadline tiers`: small floors in embedded stores and a real redis-server.
 
 use loadline_measure::Record;
-use loadline_measure::record::{Case, SubjectKind, TierVerdict, Tiers, Waterfall};
+use loadline_measure::record::{Answer, Case, SubjectKind, TierVerdict, Tiers, Waterfall};
 
 use crate::redis::Redis;
 use crate::util::{Dir, Serving};
@@ -37,7 +37,10 @@ fn measured(words: &[&str]) -> (Record, String) {
 }
 
 fn tiers(record: &Record) -> &Tiers {
-    record.tiers.as_ref().unwrap()
+    match &record.answer {
+        Answer::Tiers(tiers) => tiers,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn codecs_of<'t>(tiers: &'t Tiers, subject: &str) -> Vec<&'t str> {

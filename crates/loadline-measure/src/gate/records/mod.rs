@@ -14,7 +14,7 @@ use super::{fingerprint, work};
 use crate::interval::{self, ALPHA, MedianInterval};
 use crate::metric::Metric;
 use crate::quantile::median;
-use crate::record::{Case, Record, shortened};
+use crate::record::{Answer, Case, Record, shortened};
 use crate::work::WorkRules;
 
 mod sweeps;
@@ -33,7 +33,7 @@ const ROOM: f64 = 2.33 * std::f64::consts::SQRT_2 * 0.010;
 /// counting.
 #[must_use]
 pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judgement {
-    if is_sweep(before) && is_sweep(after) {
+    if let (Answer::Sweep, Answer::Sweep) = (&before.answer, &after.answer) {
         return sweeps::judge(before, after, rules);
     }
     let (held, measured) = match (by_name(before), by_name(after)) {
@@ -96,12 +96,6 @@ pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judgement {
 
 fn refused(reasons: Vec<String>) -> Judgement {
     Judgement::refused(Policy::Strict, Basis::Records, reasons)
-}
-
-/// Whether a record holds a sweep over call modes.
-fn is_sweep(record: &Record) -> bool {
-    let mut cases = record.cases.iter();
-    cases.any(|case| case.scenario.ops_asked.is_some())
 }
 
 /// The cases by name, with their subject if there are several.

@@ -77,11 +77,12 @@ fn same_calls(one: &Case, other: &Case) -> bool {
 mod tests {
     use super::*;
     use crate::gate::{Outcome, RowVerdict};
-    use crate::record::{Environment, Mode, Run};
+    use crate::record::{Answer, Environment, Mode, Run};
     use crate::work::{Pass, Source, Work};
 
     fn sweep(modes: &[(Mode, u64)], ops_asked: u64) -> Record {
         let mut record = Record::new(Run::default(), Environment::default());
+        record.answer = Answer::Sweep;
         for (mode, instructions) in modes {
             for asked in [Some(ops_asked), Some(10 * ops_asked), None] {
                 let mut case = Case::default();

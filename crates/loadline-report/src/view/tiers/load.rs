@@ -10,7 +10,7 @@ use crate::document::{
 };
 
 /// Legend of the tables.
-pub(in crate::view) fn legend(load: &TierLoad) -> Vec<&'static str> {
+pub(super) fn legend(load: &TierLoad) -> Vec<&'static str> {
     let pacing = match load.rate_ops_per_s {
         None => CLOSED,
         Some(_) => OPEN,

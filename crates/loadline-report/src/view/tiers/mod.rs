@@ -14,10 +14,8 @@ use crate::document::{
     Axis, Block, Cell, Column, Item, Lines, Plot, Row, RowGroup, Scale, Section, Series, Table,
     Tone, Unit,
 };
-pub(super) use load::legend as load_legend;
 
-/// Legend of the tables.
-pub(super) const LEGEND: [&str; 8] = [
+const LEGEND: [&str; 8] = [
     "A time is the mean of an operation: the median over the rounds. hit: read and decode; miss: read what is not there; set: encode and write.",
     "a read: the mean time of a read through the tier at the expected hit ratio; a miss includes recomputing the object and the set.",
     "pays above: the hit ratio at which a tier saves as much as it costs, h* = (miss + set) / (recompute - hit + miss + set), with its interval over the rounds.",
@@ -30,6 +28,19 @@ pub(super) const LEGEND: [&str; 8] = [
 
 /// Hit ratios whose memory is shown.
 const HIT_RATIOS: [f64; 6] = [0.5, 0.7, 0.8, 0.9, 0.95, 0.99];
+
+/// Legend of the tables.
+pub(super) fn legend(tiers: &Tiers) -> Vec<&'static str> {
+    match &tiers.load {
+        Some(load) => load::legend(load),
+        None => LEGEND.to_vec(),
+    }
+}
+
+/// The answer, without a full stop.
+pub(super) fn found(tiers: &Tiers) -> String {
+    tiers.verdict.trim_end_matches('.').to_owned()
+}
 
 /// All sections, in the order of reading.
 pub(super) fn sections(record: &Record, tiers: &Tiers) -> Vec<Option<Section>> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use loadline_load::runner::{self, Broken, Event, Measured, Rounds, Subject};
 use loadline_measure::clients::{ClientRow, Clients};
-use loadline_measure::record::{self, Mode, Record, SubjectKind};
+use loadline_measure::record::{self, Answer, Mode, Record, SubjectKind};
 
 use super::{run, surroundings};
 use crate::args::ClientsArgs;
@@ -90,7 +90,7 @@ fn measure(plan: &ClientsPlan, shell: &Shell) -> Result<Recorded, Failure> {
         .collect();
     let sentences: Vec<String> = clients.sentences().cloned().collect();
     record.findings.splice(0..0, sentences);
-    record.clients = Some(clients);
+    record.answer = Answer::Clients(clients);
     Ok(recorded.refuse_errors())
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loadline_load::Control;
-use loadline_measure::record::{self, Record};
+use loadline_measure::record::{self, Answer, Record};
 
 use crate::args::ModesArgs;
 use crate::commands::surroundings;
@@ -43,6 +43,7 @@ pub(super) fn run(args: &ModesArgs) -> anyhow::Result<ExitCode> {
 /// Measures the sweep.
 fn measure(plan: &ModesPlan, shell: &Shell) -> Result<Recorded, Failure> {
     session::record(shell, &plan.base, plan.to_json(), |session| {
+        session.record.answer = Answer::Sweep;
         session.record.run.plan["pinned"] = session.pinning.is_some().into();
         session.with_targets(|session, opened| {
             let cells = plan.latencies.len() * plan.base.cases.len() * (plan.counts.len() + 2);

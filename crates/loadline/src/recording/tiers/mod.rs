@@ -12,7 +12,7 @@ use loadline_measure::interval;
 use loadline_measure::miss_ratio::MissRatioCurve;
 use loadline_measure::quantile::median;
 use loadline_measure::record::{
-    BatchCost, BatchSize, Bounds, Case, CaseId, CodecCases, Record, TierCases, TierCost,
+    Answer, BatchCost, BatchSize, Bounds, Case, CaseId, CodecCases, Record, TierCases, TierCost,
     TierVerdict, TieredObject, Tiers,
 };
 use loadline_measure::tiers::call_and_each;
@@ -54,7 +54,9 @@ pub(crate) struct TierFacts<'f> {
 pub(crate) fn conclude_tiers(record: &mut Record, facts: &TierFacts<'_>) {
     if let (Some(load), Some(ran)) = (&facts.plan.load, &facts.load) {
         let is_measured = ran.caches.iter().any(|cache| !cache.windows.is_empty());
-        record.tiers = is_measured.then(|| load::concluded(load, ran, facts));
+        if is_measured {
+            record.answer = Answer::Tiers(Box::new(load::concluded(load, ran, facts)));
+        }
         return;
     }
     let found = Found {
@@ -96,7 +98,7 @@ pub(crate) fn conclude_tiers(record: &mut Record, facts: &TierFacts<'_>) {
         claims,
     };
     record.findings.extend(findings);
-    record.tiers = Some(tiers);
+    record.answer = Answer::Tiers(Box::new(tiers));
 }
 
 /// The time to recompute an object.

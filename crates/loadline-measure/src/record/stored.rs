@@ -1,0 +1,82 @@
+//! A record as it is in JSON: the answer is a field of the record, named after its kind.
+
+use serde::Deserialize;
+
+use super::{
+    Answer, Capacity, Case, Clients, Comparison, Engines, Environment, Finding, Judgement, LeftOut,
+    Link, NotExamined, Record, Row, Run, Tiers,
+};
+
+/// The fields of a record in JSON.
+#[derive(Deserialize)]
+#[serde(rename = "Record")]
+pub(super) struct Stored {
+    schema: String,
+    run: Run,
+    #[serde(default)]
+    environment: Environment,
+    #[serde(default)]
+    links: Vec<Link>,
+    cases: Vec<Case>,
+    #[serde(default)]
+    left_out: Vec<LeftOut>,
+    #[serde(default)]
+    comparisons: Vec<Comparison>,
+    #[serde(default)]
+    doctor: Vec<Finding>,
+    #[serde(default)]
+    not_examined: Vec<NotExamined>,
+    #[serde(default)]
+    findings: Vec<String>,
+    #[serde(default)]
+    not_counted: Option<String>,
+    #[serde(default)]
+    limits: Vec<Row>,
+    #[serde(default)]
+    judgement: Option<Judgement>,
+    capacity: Option<Box<Capacity>>,
+    engines: Option<Engines>,
+    clients: Option<Clients>,
+    tiers: Option<Box<Tiers>>,
+}
+
+impl From<Stored> for Record {
+    /// Of several answers, which no version writes, the first in this order counts.
+    fn from(stored: Stored) -> Self {
+        let is_sweep = stored.run.plan["command"] == "modes"
+            || stored
+                .cases
+                .iter()
+                .any(|case| case.scenario.ops_asked.is_some());
+        let capacity = stored.capacity.map(Answer::Capacity);
+        let clients = || stored.clients.map(Answer::Clients);
+        let sweep = || is_sweep.then_some(Answer::Sweep);
+        let engines = || stored.engines.map(Answer::Engines);
+        let tiers = || stored.tiers.map(Answer::Tiers);
+        let answer = capacity
+            .or_else(clients)
+            .or_else(sweep)
+            .or_else(engines)
+            .or_else(tiers);
+        let mut answer = answer.unwrap_or_default();
+        if let Answer::Tiers(tiers) = &mut answer {
+            tiers.find_former_cases(&stored.cases);
+        }
+        Self {
+            schema: stored.schema,
+            run: stored.run,
+            environment: stored.environment,
+            links: stored.links,
+            cases: stored.cases,
+            left_out: stored.left_out,
+            comparisons: stored.comparisons,
+            doctor: stored.doctor,
+            not_examined: stored.not_examined,
+            findings: stored.findings,
+            not_counted: stored.not_counted,
+            limits: stored.limits,
+            judgement: stored.judgement,
+            answer,
+        }
+    }
+}

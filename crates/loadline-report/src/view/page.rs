@@ -1,0 +1,103 @@
+//! The part of a document that depends on the kind of answer.
+
+use loadline_measure::record::{Answer, Record};
+
+use super::{capacity, cases, clients, engines, fastest, method, sweep, tiers, verdict};
+use crate::document::{CheckResult, Checks, Section};
+
+/// What the answer of a record adds to its document.
+pub(super) struct Page<'r> {
+    pub(super) title: String,
+    /// The answer in one sentence, without a full stop.
+    pub(super) found: String,
+    /// The result for programs, where no limit decides.
+    pub(super) result: CheckResult,
+    pub(super) sections: Vec<Option<Section>>,
+    /// The first findings of the record that the sections say.
+    pub(super) known: usize,
+    /// How the tables are read.
+    pub(super) legend: Vec<&'r str>,
+    /// How the figures were made.
+    pub(super) method: String,
+    /// The checks for programs, where they are not those of the cases.
+    pub(super) checks: Option<Checks>,
+    /// Whether the tables show percentiles of the cases.
+    pub(super) shows_percentiles: bool,
+    /// Whether the tables show comparisons of the cases.
+    pub(super) shows_comparisons: bool,
+    /// Whether the links are described with the machine.
+    pub(super) shows_links: bool,
+}
+
+impl<'r> Page<'r> {
+    /// The page of a record: the only place where kinds of answers are told apart.
+    pub(super) fn of(record: &'r Record) -> Self {
+        let of_cases = Self {
+            title: cases::title(record),
+            found: String::new(),
+            result: CheckResult::Passed,
+            sections: Vec::new(),
+            known: 0,
+            legend: Vec::new(),
+            method: method::of_rounds(record),
+            checks: None,
+            shows_percentiles: true,
+            shows_comparisons: true,
+            shows_links: true,
+        };
+        match &record.answer {
+            Answer::Cases => Self {
+                found: verdict::of_cases(record),
+                sections: cases::sections(record),
+                legend: cases::legend(record),
+                ..of_cases
+            },
+            Answer::Sweep => Self {
+                found: fastest::sentence(record).unwrap_or_else(|| NOTHING.to_owned()),
+                sections: std::iter::once(fastest::section(record))
+                    .chain(sweep::sections(record))
+                    .collect(),
+                known: fastest::known(record),
+                legend: sweep::legend(record),
+                shows_links: false,
+                ..of_cases
+            },
+            Answer::Capacity(answer) => Self {
+                title: format!("Capacity: {}", of_cases.title),
+                found: capacity::found(record),
+                result: capacity::result(answer),
+                sections: vec![capacity::section(answer)],
+                known: 1,
+                legend: capacity::LEGEND.to_vec(),
+                method: method::of_trials(record),
+                checks: Some(capacity::checks(record, answer)),
+                shows_percentiles: false,
+                ..of_cases
+            },
+            Answer::Clients(clients) => Self {
+                found: clients::found(clients).unwrap_or_else(|| verdict::of_cases(record)),
+                sections: clients::sections(record, clients),
+                known: clients::known(clients),
+                legend: clients::legend(clients),
+                ..of_cases
+            },
+            Answer::Engines(engines) => Self {
+                found: engines::found(engines).unwrap_or_else(|| verdict::of_cases(record)),
+                sections: engines::sections(record, engines),
+                legend: engines::LEGEND.to_vec(),
+                shows_comparisons: false,
+                ..of_cases
+            },
+            Answer::Tiers(tiers) => Self {
+                title: tiers::title(tiers),
+                found: tiers::found(tiers),
+                sections: tiers::sections(record, tiers),
+                legend: tiers::legend(tiers),
+                ..of_cases
+            },
+        }
+    }
+}
+
+/// The answer of a record without cases of its kind.
+pub(super) const NOTHING: &str = "Nothing was found";
