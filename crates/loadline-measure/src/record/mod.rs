@@ -42,7 +42,8 @@ pub use crate::histogram::LatencySummary;
 pub use crate::outliers::Outliers;
 pub use crate::tiers::{
     BatchCost, BatchSize, Claim, CodecCases, Flaw, LoadAnswer, LoadPhase, LoadSubject, LoadWindow,
-    TierCases, TierCost, TierLoad, TierOption, TierVerdict, TieredObject, Tiers, Waterfall,
+    TierCases, TierChoice, TierCost, TierLoad, TierOption, TierSides, TierVerdict, TieredObject,
+    Tiers, Waterfall,
 };
 
 /// The schema that this version writes and reads.

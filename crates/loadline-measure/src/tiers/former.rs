@@ -1,8 +1,8 @@
 //! Cases of records that were written before their answers had identifiers of cases: they are found by the names that those
 //! versions wrote. Later names do not matter here.
 
-use super::{CodecCases, TierCases, Tiers};
-use crate::record::{Case, CaseId};
+use super::{CodecCases, TierCases, TierCost, TierSides, Tiers};
+use crate::record::{Case, CaseId, SubjectKind};
 
 impl Tiers {
     /// Adds the identifiers of cases to an answer that has none.
@@ -22,7 +22,46 @@ impl Tiers {
             let (subject, codec) = (Some(waterfall.subject.as_str()), waterfall.codec.as_deref());
             waterfall.case = found.first("tiers", &waterfall.operation, subject, codec);
         }
+        self.sides = sides(&self.costs, cases);
     }
+}
+
+/// The tiers that the options are about, by the kinds of their subjects and by names.
+fn sides(costs: &[TierCost], cases: &[Case]) -> TierSides {
+    let kind = |cost: &TierCost| Some(&cases.get(cost.get?.0)?.subject.kind);
+    let is_server = |cost: &TierCost| {
+        let others = [
+            SubjectKind::Application,
+            SubjectKind::Engine,
+            SubjectKind::NullServer,
+        ];
+        kind(cost).is_some_and(|kind| !others.contains(kind))
+    };
+    let server = costs.iter().position(is_server);
+    let places = |is: &dyn Fn(&TierCost) -> bool| -> Vec<usize> {
+        let places = 0..costs.len();
+        places.filter(|place| is(&costs[*place])).collect()
+    };
+    let (mut tiles, mut far) = (None, Vec::new());
+    if let Some(server) = server.map(|place| &costs[place]) {
+        let is_tiles = |cost: &TierCost| {
+            cost.subject == server.subject && cost.codec.as_deref() == Some("protobuf-tiles")
+        };
+        tiles = costs.iter().position(is_tiles);
+        far = places(&|cost| {
+            cost.latency_ns > 0
+                && cost.codec == server.codec
+                && cost.subject.starts_with(&server.subject)
+        });
+    }
+    let stores = places(&|cost| kind(cost) == Some(&SubjectKind::Engine));
+    let sides = TierSides {
+        server,
+        tiles,
+        far,
+        embedded: None,
+    };
+    sides.with_fastest(stores.into_iter(), costs)
 }
 
 /// The cases of a record, which are found by names.

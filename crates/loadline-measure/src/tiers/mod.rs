@@ -1,9 +1,10 @@
 //! The tiers of a cache for one object: what each costs, where its time goes, and whether it pays.
 //!
-//! The types of the record only. The verdicts need the costs of `loadline-cache`, so they are made by the command.
+//! The command computes what a tier costs in each round, by the costs of `loadline-cache`; what follows is judged here.
 
 mod former;
 mod load;
+mod options;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,7 @@ use crate::record::{Bounds, CaseId};
 use crate::vocabulary::vocabulary;
 
 pub use load::{LoadAnswer, LoadPhase, LoadSubject, LoadWindow, TierLoad};
+pub use options::{TierChoice, TierOption, TierSides, options};
 
 /// The share of the whole that the parts of an operation may leave.
 const MOST_RESIDUAL: f64 = 0.05;
@@ -38,14 +40,14 @@ pub struct Tiers {
     pub object: TieredObject,
     /// The hit ratio that the answers assume.
     pub hit_ratio: f64,
-    /// The sentence that answers the question.
-    pub verdict: String,
     /// The cases that are no tier's own.
     pub cases: TierCases,
     /// What each tier costs, and whether it pays.
     pub costs: Vec<TierCost>,
     /// Where the time of each tier goes.
     pub waterfalls: Vec<Waterfall>,
+    /// The tiers that the options are about.
+    pub sides: TierSides,
     /// The four options: drop, fix, selective, embedded.
     pub options: Vec<TierOption>,
     /// Time per object in batches, by their size.
@@ -183,22 +185,6 @@ pub struct Waterfall {
     pub unattributed_ns: f64,
     /// Its interval over the same rounds. `None` with too few rounds.
     pub unattributed_interval: Option<Bounds>,
-}
-
-/// One of the options for a tier.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TierOption {
-    /// `drop`, `fix`, `selective` or `embedded`.
-    pub name: String,
-    /// Whether to choose it.
-    pub answer: TierVerdict,
-    /// The figure that decides, and ...
-    pub figure: String,
-    /// ... what it is compared with.
-    pub compared_with: String,
-    /// The reason, in one paragraph.
-    pub reason: String,
 }
 
 /// The time of batches: `a + b n` for `n` objects.

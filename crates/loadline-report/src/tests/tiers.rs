@@ -4,8 +4,8 @@ use loadline_measure::Record;
 use loadline_measure::miss_ratio::{CurvePoint, MissRatioCurve};
 use loadline_measure::record::{
     Answer, BatchCost, BatchSize, Bounds, Case, CaseId, Claim, CodecCases, Flaw, LoadAnswer,
-    LoadPhase, LoadSubject, LoadWindow, SubjectKind, TierCases, TierCost, TierLoad, TierOption,
-    TierVerdict, TieredObject, Tiers, Waterfall,
+    LoadPhase, LoadSubject, LoadWindow, SubjectKind, TierCases, TierChoice, TierCost, TierLoad,
+    TierOption, TierSides, TierVerdict, TieredObject, Tiers, Waterfall,
 };
 
 use super::{PIPE, TERMINAL, fixture};
@@ -203,7 +203,6 @@ pub(super) fn record() -> Record {
             }],
             set_up: vec![CaseId(5)],
         },
-        verdict: "Recomputing this object takes 500 us. Tiers that pay: redis, heed.".to_owned(),
         costs: vec![
             cost("redis", "columns", 40e3, Some(0.14), TierVerdict::Yes),
             cost("redis", "protobuf-tiles", 690e3, None, TierVerdict::No),
@@ -216,12 +215,16 @@ pub(super) fn record() -> Record {
             ),
         ],
         waterfalls: waterfalls(),
+        sides: TierSides {
+            server: Some(0),
+            tiles: Some(1),
+            embedded: Some(2),
+            ..TierSides::default()
+        },
         options: vec![TierOption {
-            name: "drop".to_owned(),
+            name: TierChoice::Drop,
             answer: TierVerdict::No,
-            figure: "pays above 14.0 %".to_owned(),
-            compared_with: "80.0 % expected".to_owned(),
-            reason: "redis returns the object in 40.0 us.".to_owned(),
+            evidence: String::new(),
         }],
         ..further()
     });
@@ -341,7 +344,6 @@ pub(super) fn load() -> Record {
             name: "floor of 100x100 tiles".to_owned(),
             ..TieredObject::default()
         },
-        verdict: "Under this load, a get with redis below memory takes 60.0 us less.".to_owned(),
         load: Some(TierLoad {
             key_dist: "zipf:0.99".to_owned(),
             keys: 100_000,
@@ -379,13 +381,13 @@ pub(super) fn hostile() -> Record {
     let mut record = record();
     let hostile = "<script>alert(1)</script>\u{1b}[31m\u{202e}".repeat(4);
     let tiers = tiers_of(&mut record);
-    tiers.verdict.clone_from(&hostile);
     tiers.costs[0].subject.clone_from(&hostile);
     (tiers.costs[1].get_ns, tiers.costs[1].get_ns_p99) = (1e300, Some(u64::MAX));
     (tiers.costs[2].get_ns, tiers.costs[2].get_ns_min) = (0.0, Some(0));
     tiers.waterfalls[0].whole_ns = -1.0;
     tiers.waterfalls[0].network_ns = Some(-1e300);
-    tiers.options[0].reason.clone_from(&hostile);
+    tiers.options[0].evidence.clone_from(&hostile);
+    tiers.sides.far = vec![0, usize::MAX];
     tiers.flaws[0].name.clone_from(&hostile);
     tiers.batches[0].sizes[0].per_object_ns = 0.0;
     tiers.claims[0].sentence = hostile;
@@ -413,9 +415,9 @@ fn the_verdict_and_the_options_come_before_the_ladder() {
     let text = text(&record(), &PIPE);
     let place = |said: &str| text.find(said).unwrap_or_else(|| panic!("{said}:\n{text}"));
     let order = [
-        "Recomputing this object takes 500 us",
+        "redis pays for this object",
         "drop the server",
-        "drop the server: redis returns the object in 40.0 us",
+        "drop the server: Recomputing takes 500 us. redis returns the",
         "Tier ladder and decision map",
         "What each tier costs, at an expected hit ratio of 80",
         "Where the time goes",
@@ -512,7 +514,8 @@ fn a_load_shows_hit_ratios_beside_predicted_ones_and_what_a_tier_saves() {
     let wide = crate::TextOptions { width: 120, ..PIPE };
     let text = text(&load(), &wide);
     for said in [
-        "a get with redis below memory takes 60.0 us less",
+        "a get with redis below memory takes 20.0 us more",
+        "60.0 us less than the 220 us without it",
         "The cache under load: zipf:0.99 over 100k keys, 64 MiB of memory",
         "no tier: not steady before the restart",
         "redis: steady after 1k gets (300 ms)",

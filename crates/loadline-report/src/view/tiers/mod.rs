@@ -1,11 +1,12 @@
 //! The tiers of a cache for one object: the options, the ladder, the map, and the tables behind them.
 
+mod answer;
 mod load;
 mod pictures;
 
 use loadline_measure::record::{
-    BatchCost, Case, Claim, CodecCases, Flaw, Record, TierCases, TierCost, TierOption, TierVerdict,
-    Tiers, ValueBytes, Waterfall,
+    BatchCost, Case, Claim, CodecCases, Flaw, Record, TierCases, TierChoice, TierCost, TierOption,
+    TierVerdict, Tiers, ValueBytes, Waterfall,
 };
 use loadline_measure::words;
 
@@ -14,6 +15,7 @@ use crate::document::{
     Axis, Block, Cell, Column, Item, Lines, Plot, Row, RowGroup, Scale, Section, Series, Table,
     Tone, Unit,
 };
+use answer::Wording;
 
 const LEGEND: [&str; 8] = [
     "A time is the mean of an operation: the median over the rounds. hit: read and decode; miss: read what is not there; set: encode and write.",
@@ -39,7 +41,10 @@ pub(super) fn legend(tiers: &Tiers) -> Vec<&'static str> {
 
 /// The answer, without a full stop.
 pub(super) fn found(tiers: &Tiers) -> String {
-    tiers.verdict.trim_end_matches('.').to_owned()
+    if let Some(load) = &tiers.load {
+        return load::found(load);
+    }
+    answer::found(tiers)
 }
 
 /// All sections, in the order of reading.
@@ -115,13 +120,16 @@ fn options(tiers: &Tiers) -> Option<Section> {
         Column::text("decided by", 0),
         Column::text("compared with", 0),
     ];
-    let row = |option: &TierOption| {
+    let worded = tiers.options.iter();
+    let worded = worded.filter_map(|option| Some((option, answer::wording(tiers, option)?)));
+    let worded: Vec<(&TierOption, Wording)> = worded.collect();
+    let row = |(option, wording): &(&TierOption, Wording)| {
         let name = Cell {
             strong: true,
             ..in_words(&option.name).into()
         };
         let answer = Cell::new(tone(&option.answer), option.answer.as_str());
-        let (figure, other) = (option.figure.as_str(), option.compared_with.as_str());
+        let (figure, other) = (wording.figure.as_str(), wording.compared_with.as_str());
         cells(vec![name, answer, figure.into(), other.into()])
     };
     let table = Table {
@@ -129,24 +137,24 @@ fn options(tiers: &Tiers) -> Option<Section> {
         columns,
         groups: vec![RowGroup {
             title: String::new(),
-            rows: tiers.options.iter().map(row).collect(),
+            rows: worded.iter().map(row).collect(),
         }],
     };
-    let reasons = tiers.options.iter().map(|option| {
-        Item::new(Tone::Plain, option.reason.as_str()).labelled(in_words(&option.name))
+    let reasons = worded.iter().map(|(option, wording)| {
+        Item::new(Tone::Plain, wording.reason.as_str()).labelled(in_words(&option.name))
     });
     let blocks = vec![Block::Table(table), Block::List(reasons.collect())];
     Section::new("The options", blocks)
 }
 
 /// Description of an option.
-fn in_words(option: &str) -> &str {
+fn in_words(option: &TierChoice) -> &str {
     match option {
-        "drop" => "drop the server",
-        "fix" => "fix the codec",
-        "selective" => "only expensive objects",
-        "embedded" => "an embedded store",
-        other => other,
+        TierChoice::Drop => "drop the server",
+        TierChoice::Fix => "fix the codec",
+        TierChoice::Selective => "only expensive objects",
+        TierChoice::Embedded => "an embedded store",
+        other => other.as_str(),
     }
 }
 

@@ -9,7 +9,7 @@ use loadline_measure::quantile::median;
 use loadline_measure::record::{
     Bounds, LoadAnswer, LoadPhase, LoadSubject, LoadWindow, TierLoad, TieredObject, Tiers,
 };
-use loadline_measure::{steady, words};
+use loadline_measure::steady;
 use rand::{SeedableRng, rngs::SmallRng};
 
 use super::TierFacts;
@@ -86,7 +86,6 @@ pub(super) fn concluded(load: &CacheLoad, ran: &LoadRan, facts: &TierFacts<'_>) 
             codec: facts.plan.format.to_string(),
         },
         hit_ratio: facts.plan.hit_ratio,
-        verdict: verdict(&measured),
         load: Some(measured),
         ..Tiers::default()
     }
@@ -273,111 +272,5 @@ fn phase(
             hi: found.hi,
         }),
         answers: answers(&all, tier),
-    }
-}
-
-/// What each tier saves, in a sentence.
-fn verdict(load: &TierLoad) -> String {
-    let tiers = load
-        .subjects
-        .iter()
-        .filter(|subject| subject.tier.is_some());
-    let phrases = tiers.map(|subject| {
-        let phases = subject.phases.iter().zip(&load.subjects[0].phases);
-        let phases: Vec<String> = phases
-            .map(|(phase, without)| format!("{} {}", saving(phase, without), moment(&phase.name)))
-            .collect();
-        format!(
-            "with {} below memory takes {}",
-            subject.name,
-            listed(&phases)
-        )
-    });
-    let phrases: Vec<String> = phrases.collect();
-    format!(
-        "Under this load ({} over {} keys, {} of memory), a get {}.{}",
-        load.key_dist,
-        words::amount(load.keys),
-        words::bytes(load.memory_bytes),
-        phrases.join("; a get "),
-        load.rate_ops_per_s
-            .map_or_else(String::new, |rate| paced(load, rate))
-    )
-}
-
-/// What an open loop shows: response times, and which caches cannot keep its rate.
-fn paced(load: &TierLoad, rate: f64) -> String {
-    let warm = load.subjects.iter().filter_map(|subject| {
-        let phase = subject.phases.iter().find(|phase| phase.name == "warm")?;
-        let time = words::duration(phase.response_time_ns?);
-        Some(format!("{time} with {}", subject.name))
-    });
-    let warm: Vec<String> = warm.collect();
-    let per_s = words::amount(rate as u64);
-    let mut sentences = String::new();
-    if !warm.is_empty() {
-        sentences = format!(
-            " At {per_s} gets per second, the mean response time {} is {}.",
-            moment("warm"),
-            listed(&warm)
-        );
-    }
-    for subject in &load.subjects {
-        for phase in subject.phases.iter().filter(|phase| phase.gets > 0) {
-            let busy = phase.get_ns * rate / 1e9;
-            if busy >= 1.0 {
-                sentences += &format!(
-                    " The cache with {} does not keep this rate {}: its gets take {} of the time that they have, so each waits longer than the one before it.",
-                    subject.name,
-                    moment(&phase.name),
-                    words::percent(busy)
-                );
-            }
-        }
-    }
-    sentences
-}
-
-fn moment(phase: &str) -> &str {
-    match phase {
-        "cold start" => "after a cold start",
-        "warm" => "once the cache is warm",
-        _ => "after a restart that empties memory",
-    }
-}
-
-fn listed(phrases: &[String]) -> String {
-    match phrases {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{}, and {last}", first.join(", ")),
-    }
-}
-
-/// How much less a get takes in a phase than without the tier, with the interval.
-fn saving(phase: &LoadPhase, without: &LoadPhase) -> String {
-    let signed = |ns: f64| {
-        let sign = if ns < 0.0 { "-" } else { "" };
-        format!("{sign}{}", words::duration(ns.abs()))
-    };
-    let Some(saves) = phase.saves_ns else {
-        return "an unknown time".into();
-    };
-    let whole = words::duration(without.get_ns);
-    let is_more = saves < 0.0;
-    let comparison = format!(
-        "{} {} than the {whole} without it",
-        words::duration(saves.abs()),
-        if is_more { "more" } else { "less" }
-    );
-    let Some(Bounds { lo, hi }) = phase.saves_interval else {
-        return format!("{comparison} (too few windows for an interval)");
-    };
-    let (from, to) = if is_more { (-hi, -lo) } else { (lo, hi) };
-    let bounds = format!("[{}, {}]", signed(from), signed(to));
-    if lo <= 0.0 && hi >= 0.0 {
-        format!("{comparison} (inconclusive: {bounds})")
-    } else {
-        format!("{comparison} {bounds}")
     }
 }

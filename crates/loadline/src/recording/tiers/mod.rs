@@ -1,8 +1,8 @@
 //! What the measurements of tiers say: what each tier costs, where its time goes, and which of the four options to choose.
 
 mod load;
-mod options;
 mod reproduce;
+mod sides;
 mod waterfall;
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use loadline_measure::record::{
     Answer, BatchCost, BatchSize, Bounds, Case, CaseId, CodecCases, Record, TierCases, TierCost,
     TierVerdict, TieredObject, Tiers,
 };
-use loadline_measure::tiers::call_and_each;
+use loadline_measure::tiers::{call_and_each, options};
 
 use crate::object::Format;
 use crate::plan::{Arm, Step, TierGroup, TierOp, TiersPlan};
@@ -67,7 +67,11 @@ pub(crate) fn conclude_tiers(record: &mut Record, facts: &TierFacts<'_>) {
         return;
     };
     let tiers = found.tiers(&recompute);
-    let (options, verdict) = found.options(&recompute, &tiers);
+    let costs: Vec<TierCost> = tiers.iter().map(|tier| tier.cost.clone()).collect();
+    let sides = found.sides(&tiers, &costs);
+    let expected = facts.plan.hit_ratio;
+    let of_rounds = tiers.iter().map(|tier| reads(&tier.rounds, expected));
+    let options = options(&costs, &sides, &of_rounds.collect::<Vec<_>>());
     let reproduced = facts.plan.server().filter(|_| facts.plan.reproduce);
     let (flaws, claims) = reproduced.map_or_else(Default::default, |server| {
         (found.flaws(server), found.claims(server))
@@ -86,13 +90,13 @@ pub(crate) fn conclude_tiers(record: &mut Record, facts: &TierFacts<'_>) {
             codec: facts.plan.format.to_string(),
         },
         hit_ratio: facts.plan.hit_ratio,
-        verdict,
         cases: found.ids(),
         waterfalls: found.waterfalls(),
         batches: found.batches(),
         curve: facts.curve.clone(),
         load: None,
-        costs: tiers.into_iter().map(|tier| tier.cost).collect(),
+        costs,
+        sides,
         options,
         flaws,
         claims,
