@@ -1,6 +1,7 @@
 //! Rules about comparisons of engines: disks, reads and builds that make the figures misleading.
 
 use super::{Finding, Rule, Severity, percent};
+use crate::engines::exceeded_budget;
 use crate::record::{Case, SubjectKind};
 use crate::words;
 
@@ -20,6 +21,8 @@ pub struct EnginesSetup {
     pub live_bytes: u64,
     /// Memory that the page cache can take.
     pub spare_memory_bytes: Option<u64>,
+    /// Budget for the cache of each engine that has one.
+    pub memory_bytes: Option<u64>,
     /// Whether Loadline was built without optimisation, and the engines with it.
     pub is_debug: bool,
     /// Engines in the generator's process.
@@ -146,26 +149,44 @@ fn debug_build(setup: &EnginesSetup) -> Option<Finding> {
 }
 
 fn cached_reads(setup: &EnginesSetup) -> Option<Finding> {
-    let spare = setup.spare_memory_bytes?;
     if setup.places.is_empty() || setup.live_bytes == 0 {
         return None;
     }
-    let (live, memory) = (words::bytes(setup.live_bytes), words::bytes(spare));
-    let fits = setup.live_bytes < spare;
-    let evidence = if fits {
-        format!(
-            "The keys and values ({live}) fit into the page cache ({memory} of memory to spare): no read waits for the disk."
-        )
-    } else {
-        format!(
-            "The keys and values ({live}) do not fit into the page cache ({memory} of memory to spare): reads wait for the disk, as often as the cache of each engine misses."
-        )
-    };
+    let live = words::bytes(setup.live_bytes);
+    let page_cache = setup.spare_memory_bytes.map(|spare| {
+        let memory = words::bytes(spare);
+        if setup.live_bytes < spare {
+            format!(
+                "The keys and values ({live}) fit into the page cache ({memory} of memory to spare): no read waits for the disk."
+            )
+        } else {
+            format!(
+                "The keys and values ({live}) do not fit into the page cache ({memory} of memory to spare): reads wait for the disk, as often as the cache of each engine misses."
+            )
+        }
+    });
+    let caches = setup.memory_bytes.map(|bytes| {
+        let budget = words::bytes(bytes);
+        if setup.live_bytes <= bytes {
+            format!("They ({live}) fit into the cache of each engine that has one ({budget}) too, which hardly ever misses.")
+        } else {
+            let times = words::ratio(setup.live_bytes as f64 / bytes.max(1) as f64);
+            format!("They ({live}) are {times} the budget of the cache of each engine that has one ({budget}).")
+        }
+    });
+    let evidence: Vec<String> = [page_cache, caches].into_iter().flatten().collect();
+    if evidence.is_empty() {
+        return None;
+    }
+    let advice = format!(
+        "State it with figures for reads; --keys and --value-size decide which of the two is measured, and {} makes the data 4 times the budget of the caches.",
+        exceeded_budget(setup.live_bytes)
+    );
     Some(finding(
         Rule::CachedReads,
         Severity::Info,
-        evidence,
-        "State it with figures for reads; --keys and --value-size decide which of the two is measured.",
+        evidence.join(" "),
+        &advice,
     ))
 }
 
@@ -312,6 +333,25 @@ mod tests {
             let found = examine_engines(&setup);
             assert_eq!(found[0].rule, Rule::CachedReads);
             assert!(found[0].evidence.contains(says), "{}", found[0].evidence);
+        }
+    }
+
+    #[test]
+    fn budget_of_caches_is_stated_beside_the_data() {
+        for (memory, says) in [
+            (256 << 20, "(11.7 MiB) fit into the cache of each engine"),
+            (3 << 20, "are 3.91x the budget of the cache"),
+        ] {
+            let setup = EnginesSetup {
+                live_bytes: 12_300_000,
+                memory_bytes: Some(memory),
+                ..clean()
+            };
+            let found = examine_engines(&setup);
+            assert_eq!(found[0].rule, Rule::CachedReads);
+            assert!(found[0].evidence.contains(says), "{}", found[0].evidence);
+            let advice = &found[0].what_to_do;
+            assert!(advice.contains("--memory 3002KiB makes"), "{advice}");
         }
     }
 

@@ -32,6 +32,10 @@ const OPEN_LEAD: f64 = 0.5;
 pub struct Engines {
     /// The engine that the others are compared with.
     pub reference: String,
+    /// Budget for the cache of each engine that has one, in bytes. `None` if it is not known.
+    pub memory_bytes: Option<u64>,
+    /// The engines in which every single read opens a transaction.
+    pub transaction_per_read: Vec<String>,
     /// The footprint of each engine.
     pub footprints: Vec<Footprint>,
     /// One sentence for each need that the measurement can answer.
@@ -82,6 +86,12 @@ pub struct Allocations {
     pub put: f64,
     /// Per removal.
     pub delete: f64,
+}
+
+/// The option that gives the caches a quarter of `live_bytes`, so that the data exceed them four times.
+#[must_use]
+pub fn exceeded_budget(live_bytes: u64) -> String {
+    format!("--memory {}KiB", (live_bytes / 4 / 1_024).max(1))
 }
 
 impl Footprint {

@@ -81,6 +81,8 @@ pub(super) fn record() -> Record {
     let footprints: Vec<Footprint> = ["redis", "store", "fjall"].map(footprint).into();
     record.answer = Answer::Engines(Engines {
         reference: "redis".to_owned(),
+        memory_bytes: Some(256 << 20),
+        transaction_per_read: vec!["fjall".to_owned()],
         needs: needs(&record.cases, &footprints),
         writeup: writeup(&record.cases),
         footprints,
@@ -134,6 +136,15 @@ fn every_operation_has_a_plot_by_engine_and_class() {
     for text in [text(&record(), &TERMINAL), markdown(&record())] {
         assert!(!text.contains("time per operation"), "{text}");
     }
+}
+
+/// One note for the class that fjall is in, below its single reads.
+#[test]
+fn reads_that_open_a_transaction_stand_beside_the_batch() {
+    let report = text(&record(), &PIPE);
+    let note = "each get opens a transaction; 100 in one take";
+    assert_eq!(report.matches(note).count(), 1, "{report}");
+    assert!(report.contains("; caches of 256 MiB"), "{report}");
 }
 
 #[test]

@@ -10,9 +10,11 @@ use crate::document::{
 };
 
 /// Legend of the tables.
-pub(super) const LEGEND: [&str; 7] = [
+pub(super) const LEGEND: [&str; 9] = [
     "memory: nothing survives the process. process: acknowledged writes survive kill -9. interval:T: synced every T. always: synced before a call returns.",
     "time/op is the time in calls over the operations; in a batch each operation takes as long as the call, and percentiles show that. CPU us/op: of the caller + of the engine's own threads or server.",
+    "caches of: the budget for the cache of each of redb, fjall, RocksDB and SQLite. LMDB reads through the page cache of the system, map keeps all data in memory, and store every key and every value below 4 KiB.",
+    "A single read of LMDB, redb and SQLite opens a transaction; their batch get performs all of its reads in one.",
     "p99/p50, for sustained put: how much longer than usual the slowest of a hundred operations takes.",
     "null is a server that replies and does no work: its time over that of a server is the share of the socket.",
     "The ratio is throughput over that of the reference in the same round: the median over rounds, with its interval. More is faster.",
@@ -136,12 +138,15 @@ fn stages(record: &Record) -> Vec<Stage<'_>> {
 fn section(record: &Record, engines: &Engines, stage: &Stage<'_>) -> Option<Section> {
     let (_, first) = stage.first()?;
     let scenario = &first.scenario;
+    let budget = engines.memory_bytes;
+    let budget = budget.map(|bytes| format!("; caches of {}", words::bytes(bytes)));
     let heading = format!(
-        "Durability {}, {}, {} keys {}",
+        "Durability {}, {}, {} keys {}{}",
         class(first),
         words::value_size(&scenario.value_bytes),
         words::amount(scenario.keys),
-        scenario.key_dist
+        scenario.key_dist,
+        budget.unwrap_or_default()
     );
     // A writer waits for room only in sustained writes, and a page of 80 columns has no room for more.
     let has_tails = stage.iter().any(|(_, case)| is_sustained(case));
@@ -161,6 +166,9 @@ fn section(record: &Record, engines: &Engines, stage: &Stage<'_>) -> Option<Sect
     for (place, case) in stage {
         let title = operation(case);
         let mut row = row(record, *place, case);
+        let opens = engines.transaction_per_read.contains(&case.subject.name);
+        let together = opens.then(|| reads_together(stage, case)).flatten();
+        row.notes.splice(0..0, together);
         if has_tails {
             row.cells.push(shown(tail(case)));
         }
@@ -178,6 +186,23 @@ fn section(record: &Record, engines: &Engines, stage: &Stage<'_>) -> Option<Sect
         groups,
     };
     Section::new(&heading, vec![Block::Table(table)])
+}
+
+/// The note on a single read that opens a transaction, with the time of a read of a batch in one transaction.
+fn reads_together(stage: &Stage<'_>, case: &Case) -> Option<Item> {
+    if case.scenario.workload != "get" {
+        return None;
+    }
+    let batch = stage.iter().map(|(_, other)| other).find(|other| {
+        other.scenario.workload == "batch get" && other.subject.name == case.subject.name
+    });
+    let together = batch.map_or_else(String::new, |batch| {
+        let ns = batch.duration_ns as f64 / batch.ops.max(1) as f64;
+        let size = words::amount(batch.scenario.batch);
+        format!("; {size} in one take {} each", words::duration(ns))
+    });
+    let text = format!("each get opens a transaction{together}");
+    Some(Item::new(Tone::Faint, text))
 }
 
 /// The operation with its shape: `batch get of 100`, `concurrent put, 2 threads`.

@@ -19,8 +19,6 @@ use crate::session::{self, Recorded, Session, Shell};
 use crate::target::{Choice, Durability, Target};
 use crate::targets::engines::{self, Data};
 
-/// Bytes of a key after its fixed prefix: the run id and the number.
-const RUN_ID_AND_DIGITS: u64 = 16;
 /// Memory, disk and recovery of an engine take about as long as this many blocks.
 const FOOTPRINT_STEPS: u64 = 40;
 
@@ -58,6 +56,8 @@ fn measure(plan: &EnginesPlan, shell: &Shell) -> Result<Recorded, Failure> {
     record.doctor.extend(examine_engines(&setup(plan, record)));
     record.answer = Answer::Engines(Engines {
         reference: plan.reference.clone(),
+        memory_bytes: Some(plan.memory_bytes),
+        transaction_per_read: plan.opening_transactions(),
         needs: needs(&record.cases, &footprints),
         writeup: plan.cache.map_or_else(Vec::new, |_| writeup(&record.cases)),
         footprints,
@@ -79,6 +79,8 @@ fn check_directories(plan: &EnginesPlan) -> Result<(), Failure> {
 /// The input of the doctor: the disk, the data, the build, and which engines are behind a socket.
 fn setup(plan: &EnginesPlan, record: &Record) -> EnginesSetup {
     let mut setup = EnginesSetup {
+        live_bytes: plan.live_bytes(),
+        memory_bytes: Some(plan.memory_bytes),
         spare_memory_bytes: fingerprint::spare_memory(),
         is_debug: cfg!(debug_assertions),
         socket_share: socket_share_of_reads(&record.cases),
@@ -109,11 +111,6 @@ fn setup(plan: &EnginesPlan, record: &Record) -> EnginesSetup {
                 engine.durability,
                 Durability::Interval(_) | Durability::Always
             );
-        }
-        if let Some(case) = stage.cases.first() {
-            let key_bytes = case.prefix("").len() as u64 + RUN_ID_AND_DIGITS;
-            let bytes = case.keys * (key_bytes + case.value_size.max());
-            setup.live_bytes = setup.live_bytes.max(bytes);
         }
     }
     setup.places = dirs.iter().map(|dir| diagnosis::place(dir)).collect();

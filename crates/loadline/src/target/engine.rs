@@ -221,6 +221,14 @@ impl Choice {
         }
     }
 
+    /// Whether every single read opens a transaction, which a batch of reads opens once.
+    pub(crate) fn opens_transaction_per_read(&self) -> bool {
+        matches!(
+            self,
+            Self::Embedded(Kind::Heed | Kind::Redb | Kind::Sqlite, _)
+        )
+    }
+
     /// Whether it is a server over TCP, so that the null server is what its socket alone takes.
     pub(crate) fn is_over_tcp(&self) -> bool {
         matches!(self, Self::Served | Self::Spawned { socket: false, .. })

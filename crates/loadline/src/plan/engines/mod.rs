@@ -7,6 +7,8 @@ use clap::ValueEnum;
 use loadline_load::keys::{KeyDist, KeyPicker};
 use loadline_load::pacing::Pacing;
 use loadline_load::values::{ValueData, ValueSize};
+use loadline_measure::engines::exceeded_budget;
+use loadline_measure::words;
 use loadline_resp::Protocol;
 use serde_json::{Value, json};
 
@@ -48,6 +50,8 @@ const MOST_THREADS: u32 = 1_024;
 const LOADING_PER_KEY: Duration = Duration::from_micros(5);
 /// Memory, disk and recovery of an engine, without writing its keys.
 const FOOTPRINT: Duration = Duration::from_millis(2_000);
+/// Bytes of a key after its fixed prefix: the run id and the number.
+const RUN_ID_AND_DIGITS: u64 = 16;
 /// Times that a footprint writes all keys.
 const FOOTPRINT_LOADS: u32 = 2;
 
@@ -371,6 +375,24 @@ impl EnginesPlan {
         self.is_thorough || class(stage) == durable.map_or(class(stage), class)
     }
 
+    /// Bytes of all keys and values, at the largest value size.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        let cases = self.stages.iter().filter_map(|stage| stage.cases.first());
+        let bytes = cases.map(|case| {
+            let key_bytes = case.prefix("").len() as u64 + RUN_ID_AND_DIGITS;
+            case.keys
+                .saturating_mul(key_bytes.saturating_add(case.value_size.max()))
+        });
+        bytes.max().unwrap_or(0)
+    }
+
+    /// Names of the engines in which every single read opens a transaction.
+    pub(crate) fn opening_transactions(&self) -> Vec<String> {
+        let opens = |target: &&Target| matches!(target, Target::Engine(engine) if engine.choice.opens_transaction_per_read());
+        let targets = self.base.targets.iter().filter(opens);
+        targets.map(ToString::to_string).collect()
+    }
+
     /// The plan in the form of the record.
     pub(crate) fn to_json(&self) -> Value {
         self.describe().into_json()
@@ -420,6 +442,14 @@ impl EnginesPlan {
             "{} for the cache of each of redb, fjall, RocksDB and SQLite",
             bytes_text(self.memory_bytes)
         ));
+        let live_bytes = self.live_bytes();
+        out.line_of((live_bytes <= self.memory_bytes).then(|| {
+            format!(
+                "keys and values of {} fit into it; {} makes them 4 times as much",
+                words::bytes(live_bytes),
+                exceeded_budget(live_bytes)
+            )
+        }));
         let dir = self.dir().map(|dir| dir.display().to_string());
         out.line_of(dir.as_ref().map(|dir| format!("files in {dir}")));
         out.entry("dir", dir);
@@ -509,6 +539,26 @@ mod tests {
                 assert_eq!(engine.memory_bytes, Some(bytes));
             }
         }
+    }
+
+    #[test]
+    fn plan_says_how_data_exceed_the_budget() {
+        let plan = resolved(&["map", "redb"]).unwrap();
+        let line = plan.describe().to_text();
+        let option = exceeded_budget(plan.live_bytes());
+        assert!(
+            line.contains(&format!("fit into it; {option} makes")),
+            "{line}"
+        );
+        let words: Vec<&str> = ["map", "redb"]
+            .into_iter()
+            .chain(option.split(' '))
+            .collect();
+        let plan = resolved(&words).unwrap();
+        let times = plan.live_bytes() as f64 / plan.memory_bytes as f64;
+        assert!((3.9..4.1).contains(&times), "{times}");
+        assert!(!plan.describe().to_text().contains("fit into it"));
+        assert_eq!(plan.opening_transactions(), ["redb"]);
     }
 
     #[test]
