@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use loadline_store::Durability;
-use redb::{Database, ReadableDatabase, TableDefinition};
+use redb::{Builder, Database, ReadableDatabase, TableDefinition};
 
 use super::{Engine, Ticker, failed};
 use crate::Error;
@@ -32,6 +32,15 @@ impl fmt::Debug for Redb {
     }
 }
 
+/// The settings of a database with a cache of `cache_bytes`, or with that of the engine.
+fn builder(cache_bytes: Option<u64>) -> Builder {
+    let mut builder = Database::builder();
+    if let Some(bytes) = cache_bytes {
+        builder.set_cache_size(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+    builder
+}
+
 impl Redb {
     /// Opens the database in `dir`, which exists, with the engine's default cache.
     ///
@@ -50,11 +59,8 @@ impl Redb {
         durability: Durability,
         cache_bytes: Option<u64>,
     ) -> Result<Self, Error> {
-        let mut builder = Database::builder();
-        if let Some(bytes) = cache_bytes {
-            builder.set_cache_size(usize::try_from(bytes).unwrap_or(usize::MAX));
-        }
-        let database = Arc::new(builder.create(dir.join("data.redb")).map_err(failed)?);
+        let database = builder(cache_bytes).create(dir.join("data.redb"));
+        let database = Arc::new(database.map_err(failed)?);
         let table = database.begin_write().map_err(failed)?;
         table.open_table(TABLE).map_err(failed)?;
         table.commit().map_err(failed)?;
@@ -148,5 +154,78 @@ impl Engine for Redb {
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         self.try_walk(from, visit).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use redb::StorageBackend;
+    use redb::backends::InMemoryBackend;
+
+    use super::*;
+
+    /// A file in memory that counts the bytes that are read from it.
+    #[derive(Debug, Default)]
+    struct Counted {
+        file: InMemoryBackend,
+        bytes: Arc<AtomicU64>,
+    }
+
+    impl StorageBackend for Counted {
+        fn len(&self) -> io::Result<u64> {
+            self.file.len()
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.bytes.fetch_add(out.len() as u64, Ordering::Relaxed);
+            self.file.read(offset, out)
+        }
+
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.file.set_len(len)
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            self.file.sync_data()
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            self.file.write(offset, data)
+        }
+    }
+
+    /// Bytes that are read from the file while all of 4 MB of values is read for the second time.
+    fn read_again(cache_bytes: u64) -> u64 {
+        let backend = Counted::default();
+        let bytes = Arc::clone(&backend.bytes);
+        let database = builder(Some(cache_bytes)).create_with_backend(backend);
+        let redb = Redb {
+            database: Arc::new(database.unwrap()),
+            durability: redb::Durability::Immediate,
+            ticker: None,
+        };
+        let keys: Vec<_> = (0..4_000_u32).map(u32::to_be_bytes).collect();
+        let value = &[7; 1_000][..];
+        let pairs = keys.iter().map(|key| (&key[..], Some(value)));
+        redb.try_write(pairs).unwrap();
+        let mut found = 0;
+        for _ in 0..2 {
+            bytes.store(0, Ordering::Relaxed);
+            let keys = keys.iter().map(|key| &key[..]);
+            let count = |value: Option<&[u8]>| found += usize::from(value.is_some());
+            redb.try_read(keys, count).unwrap();
+        }
+        assert_eq!(found, 8_000);
+        bytes.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn cache_has_the_requested_size() {
+        let (small, large) = (read_again(64 << 10), read_again(64 << 20));
+        assert!(small > 3_000_000, "{small} bytes are read again");
+        assert!(large < 100_000, "{large} bytes are read again");
     }
 }

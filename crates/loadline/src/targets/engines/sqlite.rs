@@ -189,3 +189,26 @@ impl Handle for SqliteHandle {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_cache_and_mapping_have_the_requested_size() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = |memory_bytes| {
+            let file = dir.path().join("data.sqlite");
+            let connection = connect(&file, "OFF", memory_bytes).unwrap();
+            connection.execute(CREATE, ()).unwrap();
+            let setting = |name| -> i64 {
+                let value = connection.pragma_query_value(None, name, |row| row.get(0));
+                value.unwrap()
+            };
+            (setting("cache_size"), setting("mmap_size"))
+        };
+        assert_eq!(settings(Some(16 << 20)), (-16_384, 16 << 20));
+        assert_eq!(settings(Some(1)), (-1, 1));
+        assert_ne!(settings(None), settings(Some(16 << 20)));
+    }
+}
