@@ -38,7 +38,7 @@ pub(crate) struct EnginesArgs {
     /// Set of operations with its own sizes and limits
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) workload: Option<EngineWorkloadArg>,
-    /// Operations [default: put, get, batch-put, batch-get and mixed; with --thorough all but sustained]
+    /// Operations [default: put, get, batch-put, batch-get and mixed; with --thorough all but sustained and scan]
     #[arg(long, value_enum, value_name = "OP", value_delimiter = ',')]
     pub(crate) op: Vec<EngineOpArg>,
     /// Measure all operations, and memory, disk and recovery in every class of durability; takes three times as long
@@ -114,6 +114,8 @@ pub(crate) enum EngineOpArg {
     Mixed,
     /// Write ten times as much as the data, over the data; only if named
     Sustained,
+    /// Read the pairs from a key on, in the order that the engine has; only if named, and not on servers
+    Scan,
 }
 
 /// Fills or opens an engine, and says what that takes

@@ -34,6 +34,8 @@ enum Verb {
     Get,
     Put,
     Delete,
+    /// Reads the pairs from a key on.
+    Scan,
 }
 
 /// One case on an engine.
@@ -252,6 +254,7 @@ fn verb(command: &str) -> Verb {
     match command {
         "GET" => Verb::Get,
         "DEL" => Verb::Delete,
+        "GETRANGE" => Verb::Scan,
         _ => Verb::Put,
     }
 }
@@ -307,7 +310,8 @@ impl Callee for EngineCallee {
         let ready = &mut self.places[place];
         ready.command = command;
         ready.batch.clear();
-        for _ in 0..self.size {
+        let keys = if verb == Verb::Scan { 1 } else { self.size };
+        for _ in 0..keys {
             let number = if verb == Verb::Delete {
                 self.next += 1;
                 self.names.scattered(self.next - 1)
@@ -332,6 +336,10 @@ impl Callee for EngineCallee {
             let (key, value) = ready.batch.pair(0);
             match verb {
                 Verb::Get => self.handle.get(key, &mut self.out),
+                Verb::Scan => self
+                    .handle
+                    .scan(key, 1, &mut self.out)
+                    .map(|found| found == 1),
                 Verb::Put => self.handle.put(key, value).map(|()| true),
                 Verb::Delete => self.handle.delete(key).map(|()| true),
             }
@@ -341,6 +349,12 @@ impl Callee for EngineCallee {
                 Verb::Get => {
                     let found = self.handle.get_all(&ready.batch, &mut self.out);
                     found.map(|found| found == all)
+                }
+                Verb::Scan => {
+                    let (from, _) = ready.batch.pair(0);
+                    let count = u64::from(self.size).min(self.names.keys()) as usize;
+                    let found = self.handle.scan(from, count, &mut self.out);
+                    found.map(|found| found == count)
                 }
                 Verb::Put => self.handle.put_all(&ready.batch).map(|()| true),
                 Verb::Delete => self.handle.delete_all(&ready.batch).map(|()| true),

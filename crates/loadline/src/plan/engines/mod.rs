@@ -87,6 +87,11 @@ pub(crate) fn resolve(args: &EnginesArgs, around: &Surroundings) -> Result<Engin
             Some(writeup::CACHE)
         }
     };
+    if args.op.contains(&EngineOpArg::Scan) && choices.iter().any(Choice::is_server) {
+        return Err(Failure::usage(
+            "--op scan: a server has no call that returns keys with their values; name engines of this process, as in `loadline engines store heed redb --op scan`.",
+        ));
+    }
     let reference = reference(args, &mut choices)?;
     if choices.iter().any(Choice::is_over_tcp) {
         choices.push(Choice::Null);
@@ -224,7 +229,7 @@ fn choices(args: &EnginesArgs, around: &Surroundings) -> Result<Vec<Choice>, Fai
     if choices.is_empty() {
         let built_in = Kind::ALL.iter().filter(|(_, kind)| kind.is_built_in());
         choices.extend(built_in.map(|(_, kind)| Choice::Embedded(*kind, None)));
-        if around.has_redis_server {
+        if around.has_redis_server && args.op != [EngineOpArg::Scan] {
             for name in ["redis", "redis-unix", "embedded"] {
                 choices.push(Choice::parse(name)?);
             }
@@ -334,7 +339,7 @@ fn cases(
         .map_err(|error| Failure::usage(format!("--key-dist over {keys} keys: {error}.")))?;
     let is_whole = args.thorough || cache.is_some();
     let wanted = |op: &&EngineOpArg| match &args.op[..] {
-        [] if is_whole => **op != EngineOpArg::Sustained,
+        [] if is_whole => !matches!(op, EngineOpArg::Sustained | EngineOpArg::Scan),
         [] => DEFAULT_OPS.contains(op),
         named => named.contains(op),
     };
@@ -559,6 +564,18 @@ mod tests {
         assert!((3.9..4.1).contains(&times), "{times}");
         assert!(!plan.describe().to_text().contains("fit into it"));
         assert_eq!(plan.opening_transactions(), ["redb"]);
+    }
+
+    #[test]
+    fn scan_is_for_engines_of_this_process() {
+        let plan = resolved(&["--op", "scan"]).unwrap();
+        let is_server =
+            |target: &Target| matches!(target, Target::Engine(engine) if engine.choice.is_server());
+        assert!(!plan.base.targets.iter().any(is_server));
+        let whole = resolved(&["store", "--thorough"]).unwrap();
+        assert!(whole.base.cases.iter().all(|case| case.name != "scan"));
+        let failure = resolved(&["store", "redis", "--op", "get,scan"]).unwrap_err();
+        assert!(failure.to_string().contains("--op scan"), "{failure}");
     }
 
     #[test]

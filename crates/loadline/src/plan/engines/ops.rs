@@ -26,6 +26,8 @@ impl Shape {
         };
         const GET: &str = "GET {key}";
         const DELETE: &str = "DEL {key}";
+        // No command of Redis reads the pairs from a key on. Servers do not get this one.
+        const SCAN: &str = "GETRANGE {key} 0 -1";
         let (name, commands, batch, threads) = match op {
             EngineOpArg::Put => ("put", vec![put.clone()], None, 1),
             EngineOpArg::Get => ("get", vec![GET.into()], None, 1),
@@ -39,6 +41,7 @@ impl Shape {
                 let commands = vec![format!("70:{GET}"), format!("30:{put}")];
                 ("concurrent 70/30", commands, None, threads)
             }
+            EngineOpArg::Scan => ("scan", vec![SCAN.into()], Some(batch), 1),
             EngineOpArg::Sustained => (SUSTAINED_PUT, vec![put.clone()], None, 1),
         };
         let commands: Vec<&str> = commands.iter().map(String::as_str).collect();

@@ -1,5 +1,6 @@
 //! The engines that a cache can have as a tier: LMDB, redb, fjall and RocksDB.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -78,5 +79,23 @@ impl<E: Engine> Handle for Embedded<E> {
 
     fn delete_all(&mut self, keys: &Batch) -> anyhow::Result<()> {
         Ok(self.0.write(keys.keys().map(|key| (key, None)))?)
+    }
+
+    fn scan(&mut self, from: &[u8], count: usize, out: &mut Vec<u8>) -> anyhow::Result<usize> {
+        let mut found = 0;
+        for from in [from, &[]] {
+            if found == count {
+                break;
+            }
+            self.0.walk(from, |_, value| {
+                out.extend_from_slice(value);
+                found += 1;
+                match found == count {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            })?;
+        }
+        Ok(found)
     }
 }

@@ -29,11 +29,18 @@ impl Default for Map {
 }
 
 impl Map {
-    fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
-        let place = self.hasher.hash_one(key) as usize % SHARDS;
+    fn place(&self, key: &[u8]) -> usize {
+        self.hasher.hash_one(key) as usize % SHARDS
+    }
+
+    fn locked(&self, place: usize) -> MutexGuard<'_, Shard> {
         self.shards[place]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
+        self.locked(self.place(key))
     }
 }
 
@@ -86,5 +93,19 @@ impl Handle for Map {
 
     fn delete_all(&mut self, keys: &Batch) -> anyhow::Result<()> {
         keys.keys().try_for_each(|key| self.delete(key))
+    }
+
+    /// From the part of the key on: a hash table has no order.
+    fn scan(&mut self, from: &[u8], count: usize, out: &mut Vec<u8>) -> anyhow::Result<usize> {
+        let first = self.place(from);
+        let mut found = 0;
+        for place in (first..SHARDS).chain(0..first) {
+            let shard = self.locked(place);
+            for value in shard.values().take(count - found) {
+                out.extend_from_slice(value);
+                found += 1;
+            }
+        }
+        Ok(found)
     }
 }

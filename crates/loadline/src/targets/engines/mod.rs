@@ -82,6 +82,13 @@ pub(crate) trait Handle: Send {
 
     /// Removes all keys. One transaction if the engine has transactions.
     fn delete_all(&mut self, keys: &Batch) -> anyhow::Result<()>;
+
+    /// Appends the values of `count` keys to `out`, from `from` on in the order of the engine and from its first key behind
+    /// its last one, and returns the number of values. The engine has at least as many keys.
+    fn scan(&mut self, from: &[u8], count: usize, out: &mut Vec<u8>) -> anyhow::Result<usize> {
+        let _ = (from, count, out);
+        anyhow::bail!("a server has no call that returns keys with their values")
+    }
 }
 
 /// An engine in this process, and its directory, which is removed with it.

@@ -19,6 +19,7 @@ const CREATE: &str =
 const GET: &str = "SELECT value FROM data WHERE key = ?1";
 const PUT: &str =
     "INSERT INTO data VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+const SCAN: &str = "SELECT value FROM data WHERE key >= ?1 ORDER BY key LIMIT ?2";
 const DELETE: &str = "DELETE FROM data WHERE key = ?1";
 
 /// A database with one table. Each handle has its own connection.
@@ -187,6 +188,19 @@ impl Handle for SqliteHandle {
             }
             Ok(())
         })
+    }
+
+    fn scan(&mut self, from: &[u8], count: usize, out: &mut Vec<u8>) -> anyhow::Result<usize> {
+        let mut statement = self.connection.prepare_cached(SCAN)?;
+        let mut found = 0;
+        for from in [from, &[]] {
+            let mut rows = statement.query((from, (count - found) as i64))?;
+            while let Some(row) = rows.next()? {
+                out.extend_from_slice(row.get_ref(0)?.as_blob()?);
+                found += 1;
+            }
+        }
+        Ok(found)
     }
 }
 

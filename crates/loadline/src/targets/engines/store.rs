@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use loadline_store::{Options, Store};
+use loadline_store::{Keyspace, Options, Store};
 
 use super::{Batch, Handle, Open};
 use crate::target::{CacheLimits, Durability};
@@ -96,5 +96,29 @@ impl Handle for StoreHandle {
             self.batch.delete(key);
         }
         Ok(self.store.apply(&self.batch)?)
+    }
+
+    /// From a place that follows from the key: the store is a hash table and has no order.
+    fn scan(&mut self, from: &[u8], count: usize, out: &mut Vec<u8>) -> anyhow::Result<usize> {
+        let sum = from.iter().fold(0_u64, |sum, byte| {
+            sum.wrapping_mul(31).wrapping_add(u64::from(*byte))
+        });
+        let first = sum % Keyspace::CURSORS;
+        let mut found = 0;
+        for mut cursor in [first, 0] {
+            while found < count {
+                cursor = self.store.scan(cursor, count - found, b"", |_, value| {
+                    // A part of the store is shown as a whole.
+                    if found < count {
+                        out.extend_from_slice(value);
+                        found += 1;
+                    }
+                })?;
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(found)
     }
 }

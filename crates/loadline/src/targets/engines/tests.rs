@@ -74,6 +74,34 @@ fn every_engine_has_batches() {
     }
 }
 
+/// In the order of the keys, except in hash tables; behind the last key comes the first one.
+#[test]
+fn every_engine_scans_from_a_key_on() {
+    let keys: Vec<String> = (0..1_000).map(|key| format!("{key:04}")).collect();
+    let pairs: Vec<(&str, &str)> = keys.iter().map(|key| (&key[..], &key[..])).collect();
+    for (name, access) in opened() {
+        let mut handle = access.handle().unwrap();
+        handle.put_all(&batch(&pairs)).unwrap();
+        let is_ordered = !name.starts_with("map") && !name.starts_with("store");
+        for (from, count) in [("0000", 1), ("0500", 100), ("0990", 30), ("0007", 1_000)] {
+            let mut out = Vec::new();
+            let found = handle.scan(from.as_bytes(), count, &mut out).unwrap();
+            assert_eq!(found, count, "{name}");
+            let found = out.chunks(4).map(|key| std::str::from_utf8(key).unwrap());
+            let found: Vec<&str> = found.collect();
+            let first: usize = from.parse().unwrap();
+            let mut expected: Vec<&str> = keys.iter().map(String::as_str).collect();
+            expected.rotate_left(first);
+            if is_ordered {
+                assert_eq!(found, expected[..count], "{name}");
+            } else if count < keys.len() {
+                let distinct: std::collections::BTreeSet<&&str> = found.iter().collect();
+                assert_eq!(distinct.len(), count, "{name}");
+            }
+        }
+    }
+}
+
 /// A handle sees the writes of another thread.
 #[test]
 fn handles_share_their_engine() {
