@@ -1,7 +1,8 @@
 //! `client-peers URL [--case NAME] [--arm NAME] [--rounds N] [--ops N] [--hiredis PROGRAM] [--server PID]`:
 //! measures loadline-client and its peers in blocks that take turns in random order, and prints a line of
 //! JSON per block: case, arm, round, operations per second, CPU time and allocations per operation, and
-//! how much of a CPU the server took where its process is named.
+//! how much of a CPU the server took where its process is named. An arm that fails is printed with its error, and
+//! is left out of the other rounds.
 //!
 //! With the URL `cluster://HOST:PORT,...` it runs the cases of clusters, else those of a server.
 //!
@@ -158,7 +159,7 @@ struct Asked {
 fn main() -> anyhow::Result<()> {
     let asked = Asked::parse(std::env::args().skip(1))?;
     let (hiredis, only) = (asked.hiredis.as_deref(), asked.arm.as_deref());
-    let mut arms = arms::all(&asked.url, hiredis, only)?;
+    let (mut arms, unconnected) = arms::all(&asked.url, hiredis, only)?;
     let mut order = Order(0x9E37_79B9_7F4A_7C15);
     let on_cluster = asked.url.starts_with("cluster://");
     for (case, work, ops) in CASES {
@@ -169,13 +170,24 @@ fn main() -> anyhow::Result<()> {
             continue;
         }
         let ops = asked.ops.unwrap_or(ops);
+        for (name, error) in &unconnected {
+            print_failure(case, name, error)?;
+        }
+        let mut failed = Vec::new();
         for round in 0..asked.rounds {
             order.shuffle(&mut arms);
             for arm in &mut arms {
-                if let Some(block) = block(arm.as_mut(), work, ops, asked.server)
-                    .with_context(|| format!("{case} by {}", arm.name()))?
-                {
-                    print(case, arm.name(), round, &block)?;
+                if failed.contains(&arm.name()) {
+                    continue;
+                }
+                match block(arm.as_mut(), work, ops, asked.server) {
+                    Ok(Some(block)) => print(case, arm.name(), round, &block)?,
+                    Ok(None) => {}
+                    Err(error) if only.is_some() => return Err(error),
+                    Err(error) => {
+                        print_failure(case, arm.name(), &error)?;
+                        failed.push(arm.name());
+                    }
                 }
             }
         }
@@ -223,6 +235,11 @@ fn print(case: &str, arm: &str, round: u64, block: &Block) -> anyhow::Result<()>
         "cpu_ns_per_op": block.cpu_ns_per_op, "allocations_per_op": block.allocations_per_op,
         "server_cpu_share": block.server_cpu_share,
     });
+    writeln!(std::io::stdout(), "{line}").context("standard output is closed")
+}
+
+fn print_failure(case: &str, arm: &str, error: &anyhow::Error) -> anyhow::Result<()> {
+    let line = serde_json::json!({ "case": case, "arm": arm, "error": format!("{error:#}") });
     writeln!(std::io::stdout(), "{line}").context("standard output is closed")
 }
 

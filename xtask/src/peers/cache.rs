@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::generator::target_dir;
 use super::programs::run_pinned;
-use super::table::{Goal, Row, Sample, Table};
+use super::table::{Goal, Sample, Table};
 use super::{Asked, MANIFEST, counts, interleave};
 use crate::{cargo, is_on_path, run};
 
@@ -28,10 +28,10 @@ const TIMED: u64 = 5_000_000;
 /// Operations of a run whose instructions are counted.
 const COUNTED: u64 = 100_000;
 
-/// Measures every case in rounds, and counts instructions.
+/// Measures every case in rounds, and counts instructions. A case that fails leaves the others.
 ///
 /// # Errors
-/// If the program cannot be built or fails.
+/// If the program cannot be built.
 pub(super) fn measure(asked: &Asked, table: &mut Table) -> anyhow::Result<()> {
     asked.check_cases(&CASES.map(|(case, _)| case))?;
     let words = [
@@ -56,7 +56,8 @@ pub(super) fn measure(asked: &Asked, table: &mut Table) -> anyhow::Result<()> {
         ]
         .to_vec()
     };
-    for (case, arms) in CASES.iter().filter(|(case, _)| asked.wants(case)) {
+    let wanted = || CASES.iter().filter(|(case, _)| asked.wants(case));
+    for (case, arms) in wanted().filter(|_| asked.rounds > 0) {
         let samples = interleave(case, asked.rounds, arms.len(), |arm| {
             let begun = Instant::now();
             let ended = run_pinned(&words(arms[arm], TIMED))?;
@@ -64,13 +65,8 @@ pub(super) fn measure(asked: &Asked, table: &mut Table) -> anyhow::Result<()> {
                 ops_per_s: TIMED as f64 / begun.elapsed().as_secs_f64(),
                 cpu_ns_per_op: ended.cpu.as_nanos() as f64 / TIMED as f64,
             })
-        })?;
-        for (peer, theirs) in NAMES.iter().zip(&samples).skip(1) {
-            table.add(Row::new(case, peer, &samples[0], theirs, Goal::default()));
-        }
-    }
-    if !asked.cases.is_empty() {
-        return Ok(());
+        });
+        table.add_arms(case, &NAMES, samples, |_| Goal::default());
     }
     if !is_on_path("valgrind") {
         table.note(counts::NO_VALGRIND.into());
@@ -82,7 +78,7 @@ pub(super) fn measure(asked: &Asked, table: &mut Table) -> anyhow::Result<()> {
         table.note(format!("{case:<24}{}", cells.collect::<String>()));
     };
     line("instructions", &NAMES.map(String::from));
-    for (case, arms) in CASES {
+    for (case, arms) in wanted() {
         let count = |arm: &str| counts::instructions(dir.path(), COUNTED, |ops| words(arm, ops));
         let cells = arms.map(|arm| match count(arm) {
             Ok(count) => format!("{count:.0}"),

@@ -50,11 +50,27 @@ const COUNTED: [(&str, u64); 5] = [
     ("tasks-512", 40_000),
 ];
 
-/// The line that the program prints for every block.
+/// A line that the program prints.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Block(Block),
+    Failed(Failed),
+}
+
+/// A client that could not run its block, and is not in the rounds after it.
+#[derive(Debug, Deserialize)]
+struct Failed {
+    arm: String,
+    error: String,
+}
+
+/// The line of a block.
 #[derive(Debug, Deserialize)]
 struct Block {
     case: String,
     arm: String,
+    round: u64,
     ops_per_s: f64,
     cpu_ns_per_op: f64,
     allocations_per_op: Option<f64>,
@@ -93,33 +109,70 @@ pub(super) fn measure(asked: &Asked, table: &mut Table) -> anyhow::Result<()> {
     let dir = std::env::temp_dir().join(format!("loadline-peers-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
     let hiredis = hiredis_driver(&dir, table);
-    let measured = Server::redis(&dir).and_then(|redis| {
-        let bench = Bench::new(&redis, hiredis.as_deref());
-        for case in CASES.into_iter().filter(|case| asked.wants(case)) {
-            if case != OURS_SERVES && !case.starts_with(ON_CLUSTER) {
-                bench.time(case, case, asked.rounds, &built, table)?;
-            }
-        }
-        if asked.wants(OURS_SERVES) {
-            let ours = Server::loadline(&build_ours()?)?;
-            let bench = Bench::new(&ours, None);
-            bench.time(OURS_SERVES, OURS_SERVES_WORK, asked.rounds, &built, table)?;
-        }
-        if asked.wants_any(&CASES, ON_CLUSTER) {
-            let masters = Masters::start(&dir)?;
-            let bench = Bench::on_cluster(&masters);
-            let cases = CASES.iter().filter(|case| case.starts_with(ON_CLUSTER));
-            for case in cases.filter(|case| asked.wants(case)) {
-                bench.time(case, case, asked.rounds, &built, table)?;
-            }
-        }
-        if asked.cases.is_empty() {
-            bench.count(&built, &counting, &dir, table);
-        }
-        Ok(())
-    });
+    let programs = Programs {
+        timed: &built,
+        counting: &counting,
+        hiredis: hiredis.as_deref(),
+        dir: &dir,
+    };
+    let measured = Server::redis(&dir).map(|redis| programs.measure(asked, &redis, table));
     std::fs::remove_dir_all(&dir).with_context(|| format!("{} is left", dir.display()))?;
     measured
+}
+
+/// The programs that are run, and a directory for their files.
+struct Programs<'a> {
+    timed: &'a Path,
+    counting: &'a Path,
+    hiredis: Option<&'a Path>,
+    dir: &'a Path,
+}
+
+impl Programs<'_> {
+    /// Measures what was asked for. A case that fails leaves the others.
+    fn measure(&self, asked: &Asked, redis: &Server, table: &mut Table) {
+        let bench = Bench::new(redis, self.hiredis);
+        if asked.rounds > 0 {
+            for case in CASES.into_iter().filter(|case| asked.wants(case)) {
+                if case != OURS_SERVES && !case.starts_with(ON_CLUSTER) {
+                    let timed = bench.time(case, case, asked.rounds, self.timed, table);
+                    table.keep(case, timed);
+                }
+            }
+            if asked.wants(OURS_SERVES) {
+                let timed = self.time_on_ours(asked, table);
+                table.keep(OURS_SERVES, timed);
+            }
+            if asked.wants_any(&CASES, ON_CLUSTER) {
+                let timed = self.time_on_cluster(asked, table);
+                table.keep("the cluster", timed);
+            }
+        }
+        bench.count(asked, self, table);
+    }
+
+    fn time_on_ours(&self, asked: &Asked, table: &mut Table) -> anyhow::Result<()> {
+        let ours = Server::loadline(&build_ours()?)?;
+        let bench = Bench::new(&ours, None);
+        bench.time(
+            OURS_SERVES,
+            OURS_SERVES_WORK,
+            asked.rounds,
+            self.timed,
+            table,
+        )
+    }
+
+    fn time_on_cluster(&self, asked: &Asked, table: &mut Table) -> anyhow::Result<()> {
+        let masters = Masters::start(self.dir)?;
+        let bench = Bench::on_cluster(&masters);
+        let cases = CASES.iter().filter(|case| case.starts_with(ON_CLUSTER));
+        for case in cases.filter(|case| asked.wants(case)) {
+            let timed = bench.time(case, case, asked.rounds, self.timed, table);
+            table.keep(case, timed);
+        }
+        Ok(())
+    }
 }
 
 fn build(features: &[&str]) -> anyhow::Result<()> {
@@ -200,11 +253,18 @@ impl<'a> Bench<'a> {
         progress(&format!("{case}, {rounds} rounds"));
         let rounds = rounds.to_string();
         let words = self.words(program, work, &["--rounds", &rounds]);
-        let blocks = blocks(&run_pinned(&words)?.stdout)?;
+        let (blocks, failed) = lines(&run_pinned(&words)?.stdout)?;
+        for Failed { arm, error } in &failed {
+            table.keep::<()>(&format!("{case} by {arm}"), Err(anyhow::anyhow!("{error}")));
+        }
+        let has_failed = |arm: &str| failed.iter().any(|failed| failed.arm == arm);
+        if has_failed(OURS) {
+            return Ok(());
+        }
         let (ours, our_servers) = samples(&blocks, OURS);
         for peer in ["redis-rs", "fred", "rustis", "hiredis"] {
             let (theirs, their_servers) = samples(&blocks, peer);
-            if !theirs.is_empty() {
+            if !theirs.is_empty() && !has_failed(peer) {
                 let row = Row::new(case, peer, &ours, &theirs, goal(case, peer));
                 table.add(match (&our_servers, &their_servers) {
                     (Some(ours), Some(theirs)) => row.with_server_cpu(ours, theirs),
@@ -216,7 +276,13 @@ impl<'a> Bench<'a> {
     }
 
     /// System calls, allocations and instructions per operation, as lines below the table.
-    fn count(&self, program: &Path, counting: &Path, dir: &Path, table: &mut Table) {
+    fn count(&self, asked: &Asked, programs: &Programs<'_>, table: &mut Table) {
+        let Programs {
+            timed: program,
+            counting,
+            dir,
+            ..
+        } = *programs;
         let (strace, valgrind) = (is_on_path("strace"), is_on_path("valgrind"));
         if !strace {
             table.note("System calls were not counted, because strace is not on PATH.".into());
@@ -228,19 +294,22 @@ impl<'a> Bench<'a> {
             "{:<18} {:<18} {:>12} {:>12} {:>12}",
             "per operation", "", "system calls", "allocations", "instructions"
         ));
-        for (case, ops) in COUNTED {
+        for (case, ops) in COUNTED.into_iter().filter(|(case, _)| asked.wants(case)) {
             progress(&format!("{case}, counting"));
             let words = self.words(
                 counting,
                 case,
                 &["--ops", &ops.to_string(), "--rounds", "2"],
             );
-            let counted = run_pinned(&words).and_then(|ended| blocks(&ended.stdout));
-            let Some(mut blocks) = noted(counted, &format!("{case:<18}"), table) else {
+            let counted = run_pinned(&words).and_then(|ended| lines(&ended.stdout));
+            let Some((mut blocks, failed)) = noted(counted, &format!("{case:<18}"), table) else {
                 continue;
             };
+            for Failed { arm, error } in failed {
+                table.note(format!("{case:<18} {arm:<18} not counted: {error}"));
+            }
             // The first round warms up buffers.
-            blocks.drain(..blocks.len() / 2);
+            blocks.retain(|block| block.round > 0);
             blocks.sort_by(|one, other| one.arm.cmp(&other.arm));
             for block in blocks {
                 let words = |ops: u64| {
@@ -291,13 +360,17 @@ fn samples(blocks: &[Block], arm: &str) -> (Vec<Sample>, Option<Vec<f64>>) {
     (samples.collect(), servers.collect())
 }
 
-fn blocks(printed: &str) -> anyhow::Result<Vec<Block>> {
-    printed
-        .lines()
-        .map(|line| {
-            serde_json::from_str(line).with_context(|| format!("client-peers printed `{line}`"))
-        })
-        .collect()
+/// The blocks that the program printed, and the clients that failed.
+fn lines(printed: &str) -> anyhow::Result<(Vec<Block>, Vec<Failed>)> {
+    let (mut blocks, mut failed) = (Vec::new(), Vec::new());
+    for line in printed.lines() {
+        let read = serde_json::from_str(line);
+        match read.with_context(|| format!("client-peers printed `{line}`"))? {
+            Line::Block(block) => blocks.push(block),
+            Line::Failed(arm) => failed.push(arm),
+        }
+    }
+    Ok((blocks, failed))
 }
 
 #[cfg(test)]
@@ -305,17 +378,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_read_and_nonsense_is_refused() {
+    fn blocks_and_failures_are_read_and_nonsense_is_refused() {
         let line = r#"{"case":"get","arm":"fred","round":0,"ops_per_s":7255.0,"cpu_ns_per_op":33877.0,"allocations_per_op":null,"server_cpu_share":0.25}"#;
-        let read = blocks(line).unwrap();
+        let failure = r#"{"case":"get","arm":"rustis","error":"it fell over"}"#;
+        let (read, failed) = lines(&format!("{line}\n{failure}")).unwrap();
+        assert_eq!(
+            (&*failed[0].arm, &*failed[0].error),
+            ("rustis", "it fell over")
+        );
         assert_eq!((read[0].arm.as_str(), read[0].ops_per_s), ("fred", 7_255.0));
         let (samples, servers) = samples(&read, "fred");
         assert_eq!(
             (samples[0].cpu_ns_per_op, servers),
             (33_877.0, Some(vec![0.25]))
         );
-        let unknown = blocks(&line.replace("0.25", "null")).unwrap();
+        let unknown = lines(&line.replace("0.25", "null")).unwrap().0;
         assert!(super::samples(&unknown, "fred").1.is_none());
-        assert!(blocks("panicked at").is_err());
+        assert!(lines("panicked at").is_err());
     }
 }

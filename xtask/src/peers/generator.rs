@@ -18,7 +18,7 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use super::programs::{Server, peak_memory, run_pinned};
-use super::table::{Goal, Memory, Row, Sample, Table};
+use super::table::{Goal, Memory, Sample, Table};
 use super::{Asked, MANIFEST, counts, interleave, null_server, progress};
 use crate::{cargo, is_on_path, run};
 
@@ -208,8 +208,8 @@ fn measure_in(
         Target::Redis | Target::RedisSocket => redis,
     };
     let cases = || CASES.iter().filter(|case| asked.wants(case.name));
-    for case in cases() {
-        measure_case(case, asked.rounds, ours, server(case), table)?;
+    for case in cases().filter(|_| asked.rounds > 0) {
+        measure_case(case, asked.rounds, ours, server(case), table);
     }
     if is_on_path("valgrind") {
         table.note(format!("{:<20} {:<18} instructions", "per operation", ""));
@@ -219,42 +219,37 @@ fn measure_in(
     } else {
         table.note(counts::NO_VALGRIND.into());
     }
-    if asked.cases.is_empty() {
-        let bytes = peak_memory(&MEMORY_CASE.ours(ours, redis))?;
-        table.set_memory(Memory {
-            connections: MEMORY_CASE.connections,
-            peak_mib: bytes as f64 / f64::from(1 << 20),
-            goal_mib: MEMORY_GOAL_MIB,
-        });
+    if asked.cases.is_empty() && asked.rounds > 0 {
+        let peak = peak_memory(&MEMORY_CASE.ours(ours, redis));
+        if let Some(bytes) = table.keep("memory", peak) {
+            table.set_memory(Memory {
+                connections: MEMORY_CASE.connections,
+                peak_mib: bytes as f64 / f64::from(1 << 20),
+                goal_mib: MEMORY_GOAL_MIB,
+            });
+        }
     }
     Ok(())
 }
 
-fn measure_case(
-    case: &Case,
-    rounds: usize,
-    ours: &str,
-    server: &Server,
-    table: &mut Table,
-) -> anyhow::Result<()> {
+fn measure_case(case: &Case, rounds: usize, ours: &str, server: &Server, table: &mut Table) {
     let rivals: Vec<Rival> = rivals(case).collect();
-    // Arm 0 is ours.
-    let samples = interleave(case.name, rounds, rivals.len() + 1, |arm| {
-        let (name, sample) = match arm.checked_sub(1) {
-            None => ("loadline", case.run_ours(ours, server)?),
-            Some(rival) => (rivals[rival].name(), rivals[rival].run(case, server)?),
+    let names = rivals.iter().map(|rival| rival.name());
+    let names: Vec<&str> = std::iter::once("loadline").chain(names).collect();
+    let samples = interleave(case.name, rounds, names.len(), |arm| {
+        let sample = match arm.checked_sub(1) {
+            None => case.run_ours(ours, server)?,
+            Some(rival) => rivals[rival].run(case, server)?,
         };
         if case.target != Target::Null {
-            case.check_hits(name, server.take_hits_and_misses()?)?;
+            case.check_hits(names[arm], server.take_hits_and_misses()?)?;
         }
         Ok(sample)
-    })?;
-    for (rival, theirs) in rivals.iter().zip(&samples[1..]) {
-        let goal = case.goals.iter().find(|(other, _)| other == rival);
-        let goal = goal.map(|(_, goal)| *goal).unwrap_or_default();
-        table.add(Row::new(case.name, rival.name(), &samples[0], theirs, goal));
-    }
-    Ok(())
+    });
+    table.add_arms(case.name, &names, samples, |name| {
+        let goal = case.goals.iter().find(|(other, _)| other.name() == name);
+        goal.map(|(_, goal)| *goal).unwrap_or_default()
+    });
 }
 
 /// The rivals that can be measured in a case.

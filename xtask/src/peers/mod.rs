@@ -16,7 +16,8 @@ use table::{Sample, Table};
 /// The arguments of `peers`.
 pub(crate) const USAGE: &str = "\
 cargo xtask peers [generator|client|cache] [--rounds N] [--case NAME]... [--json FILE]
-                               ours and the peers interleaved in one run (FILE `-` is standard output)
+                               ours and the peers interleaved in one run (FILE `-` is standard
+                               output); with 0 rounds only instructions are counted
 ";
 
 /// The minimum number of rounds for an interval.
@@ -62,7 +63,7 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
 /// Prints the table, also what there is of it if something failed after that was measured.
 ///
 /// # Errors
-/// The failure, or that the table cannot be written.
+/// The failure, the cases that could not be measured, or that the table cannot be written.
 fn finish(asked: &Asked, mut table: Table, measured: anyhow::Result<()>) -> anyhow::Result<()> {
     if let Err(error) = &measured {
         if table.is_empty() {
@@ -84,7 +85,11 @@ fn finish(asked: &Asked, mut table: Table, measured: anyhow::Result<()>) -> anyh
         }
         None => print(&table.to_string()),
     }?;
-    measured
+    measured?;
+    if !table.lost().is_empty() {
+        bail!("not measured: {}", table.lost().join(", "));
+    }
+    Ok(())
 }
 
 fn print(text: &str) -> anyhow::Result<()> {
@@ -111,9 +116,9 @@ impl Asked {
                     asked.rounds = value
                         .parse()
                         .ok()
-                        .filter(|rounds| (1..=1_000).contains(rounds))
+                        .filter(|rounds| (0..=1_000).contains(rounds))
                         .with_context(|| {
-                            format!("--rounds {value}: not a number from 1 to 1000")
+                            format!("--rounds {value}: not a number from 0 to 1000")
                         })?;
                 }
                 "--case" => asked.cases.push((*value).to_owned()),
@@ -148,27 +153,30 @@ impl Asked {
     }
 }
 
-/// Runs `arms` arms `rounds` times, in random order in each round. Returns the samples of each arm,
-/// round by round.
-///
-/// # Errors
-/// The error of the first arm that fails.
+/// Runs `arms` arms `rounds` times, in random order in each round. Returns the samples of each arm, round by round, or
+/// its first error, with which it leaves the rounds.
 fn interleave(
     name: &str,
     rounds: usize,
     arms: usize,
     mut run: impl FnMut(usize) -> anyhow::Result<Sample>,
-) -> anyhow::Result<Vec<Vec<Sample>>> {
-    let mut samples = vec![Vec::with_capacity(rounds); arms];
+) -> Vec<anyhow::Result<Vec<Sample>>> {
+    let mut samples: Vec<anyhow::Result<Vec<Sample>>> = (0..arms).map(|_| Ok(Vec::new())).collect();
     let mut order: Vec<usize> = (0..arms).collect();
     for round in 1..=rounds {
         progress(&format!("{name}, round {round} of {rounds}"));
         order.shuffle(&mut rand::rng());
         for &arm in &order {
-            samples[arm].push(run(arm)?);
+            let Ok(so_far) = &mut samples[arm] else {
+                continue;
+            };
+            match run(arm) {
+                Ok(sample) => so_far.push(sample),
+                Err(error) => samples[arm] = Err(error),
+            }
         }
     }
-    Ok(samples)
+    samples
 }
 
 /// Prints the progress of a table.
@@ -179,6 +187,11 @@ fn progress(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SAMPLE: Sample = Sample {
+        ops_per_s: 10.0,
+        cpu_ns_per_op: 1.0,
+    };
 
     #[test]
     fn flags_are_read() {
@@ -203,10 +216,11 @@ mod tests {
                 .contains("`b`")
         );
         assert_eq!(Asked::parse(&[]).unwrap().rounds, DEFAULT_ROUNDS);
-        for wrong in [&["--rounds"][..], &["--rounds", "0"], &["--what", "x"]] {
+        for wrong in [&["--rounds"][..], &["--rounds", "-1"], &["--what", "x"]] {
             assert!(Asked::parse(wrong).is_err(), "{wrong:?}");
         }
     }
+
     #[test]
     fn failure_after_a_case_keeps_its_rows() {
         let dir = tempfile::tempdir().unwrap();
@@ -215,17 +229,13 @@ mod tests {
         asked.json = Some(file.display().to_string());
         let nothing = finish(&asked, Table::default(), Err(anyhow::anyhow!("no server")));
         assert!(nothing.is_err() && !file.exists());
-        let sample = Sample {
-            ops_per_s: 10.0,
-            cpu_ns_per_op: 1.0,
-        };
         let mut table = Table::default();
         let goal = table::Goal::default();
         table.add(table::Row::new(
             "get",
             "hiredis",
-            &[sample],
-            &[sample],
+            &[SAMPLE],
+            &[SAMPLE],
             goal,
         ));
         let failed = finish(&asked, table, Err(anyhow::anyhow!("no profile")));
@@ -242,8 +252,8 @@ mod tests {
                 ops_per_s: (10 * turns.len() + arm) as f64,
                 cpu_ns_per_op: 1.0,
             })
-        })
-        .unwrap();
+        });
+        let samples: Vec<Vec<Sample>> = samples.into_iter().map(Result::unwrap).collect();
         for round in turns.chunks(3) {
             let mut arms = round.to_vec();
             arms.sort_unstable();
@@ -254,6 +264,68 @@ mod tests {
             assert!(places.clone().all(|place| place % 10 == arm) && places.is_sorted());
             assert_eq!(samples.len(), 4);
         }
-        assert!(interleave("a case", 2, 2, |_| bail!("it fell over")).is_err());
+    }
+
+    #[test]
+    fn failing_arm_leaves_the_samples_of_the_others() {
+        let mut turns = [0; 2];
+        let samples = interleave("a case", 3, 2, |arm| {
+            turns[arm] += 1;
+            if arm == 1 {
+                bail!("it fell over");
+            }
+            Ok(SAMPLE)
+        });
+        assert_eq!(samples[0].as_ref().unwrap(), &[SAMPLE; 3]);
+        let error = samples[1].as_ref().unwrap_err();
+        assert_eq!((turns, &*error.to_string()), ([3, 1], "it fell over"));
+    }
+
+    #[test]
+    fn failing_peer_has_no_row_and_without_ours_there_is_none() {
+        let arms = ["ours", "broken", "sound"];
+        let sound = || Ok(vec![SAMPLE; 2]);
+        let broken = || Err(anyhow::anyhow!("it fell over"));
+        let mut table = Table::default();
+        let goal = |_: &str| table::Goal::default();
+        table.add_arms("get", &arms, vec![sound(), broken(), sound()], goal);
+        let text = table.to_string();
+        assert!(
+            text.contains("get by broken was not measured: it fell over"),
+            "{text}"
+        );
+        assert!(text.contains("sound") && table.lost() == ["get by broken"]);
+        let mut table = Table::default();
+        table.add_arms("get", &arms, vec![broken(), sound(), sound()], goal);
+        assert!(table.is_empty() && table.lost() == ["get by ours"]);
+    }
+
+    #[test]
+    fn failing_case_is_named_at_the_end_and_leaves_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("table.json");
+        let mut asked = Asked::parse(&[]).unwrap();
+        asked.json = Some(file.display().to_string());
+        let mut table = Table::default();
+        let failed: Option<()> = table.keep("set", Err(anyhow::anyhow!("no server")));
+        assert!(failed.is_none());
+        let kept = Ok(table::Row::new(
+            "get",
+            "hiredis",
+            &[SAMPLE],
+            &[SAMPLE],
+            table::Goal::default(),
+        ));
+        if let Some(row) = table.keep("get", kept) {
+            table.add(row);
+        }
+        assert!(
+            table
+                .to_string()
+                .contains("set was not measured: no server")
+        );
+        let error = finish(&asked, table, Ok(())).unwrap_err();
+        assert_eq!(error.to_string(), "not measured: set");
+        assert!(std::fs::read_to_string(&file).unwrap().contains("hiredis"));
     }
 }

@@ -81,6 +81,9 @@ pub(super) struct Table {
     memory: Option<Memory>,
     #[serde(skip)]
     notes: Vec<String>,
+    /// The names of the cases and arms that could not be measured.
+    #[serde(skip)]
+    lost: Vec<String>,
 }
 
 impl Row {
@@ -184,6 +187,43 @@ impl Table {
     /// A sentence below the table.
     pub(super) fn note(&mut self, sentence: String) {
         self.notes.push(sentence);
+    }
+
+    /// Adds a row per peer from the samples of ours, which is the first of `arms`, and of the peers. An arm that failed is
+    /// noted; without ours there are no rows.
+    pub(super) fn add_arms(
+        &mut self,
+        case: &str,
+        arms: &[&str],
+        samples: Vec<anyhow::Result<Vec<Sample>>>,
+        goal: impl Fn(&str) -> Goal,
+    ) {
+        let mut ours = None;
+        for (place, (arm, samples)) in arms.iter().zip(samples).enumerate() {
+            let samples = self.keep(&format!("{case} by {arm}"), samples);
+            match (&ours, samples) {
+                (_, samples) if place == 0 => ours = samples,
+                (Some(ours), Some(theirs)) => {
+                    self.add(Row::new(case, arm, ours, &theirs, goal(arm)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns what was measured. A failure is noted, and named at the end of the run.
+    pub(super) fn keep<T>(&mut self, name: &str, measured: anyhow::Result<T>) -> Option<T> {
+        measured
+            .map_err(|error| {
+                self.note(format!("{name} was not measured: {error:#}"));
+                self.lost.push(name.to_owned());
+            })
+            .ok()
+    }
+
+    /// The names of the cases and arms that could not be measured.
+    pub(super) fn lost(&self) -> &[String] {
+        &self.lost
     }
 
     /// Whether nothing was measured.

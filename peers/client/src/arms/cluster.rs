@@ -6,11 +6,11 @@ use loadline_client::commands::{get, set};
 use rustis::client::BatchPreparedCommand;
 use rustis::commands::StringCommands;
 
-use super::{Arm, Connect, Runtimes, Work, connected, keys, spread, value};
+use super::{Arm, Connect, Connected, Runtimes, Work, connected, keys, spread, value};
 use crate::VALUE_BYTES;
 
 /// The clients of clusters, or the one that is called `only`. `nodes` is `host:port[,host:port...]`.
-pub fn all(nodes: &str, only: Option<&str>) -> anyhow::Result<Vec<Box<dyn Arm>>> {
+pub fn all(nodes: &str, only: Option<&str>) -> anyhow::Result<Connected<'static>> {
     fill(nodes)?;
     let ours = || -> anyhow::Result<Box<dyn Arm>> { Ok(Box::new(Ours::connect(nodes)?)) };
     let redis = || -> anyhow::Result<Box<dyn Arm>> { Ok(Box::new(RedisRs::connect(nodes)?)) };

@@ -41,13 +41,16 @@ pub trait Arm {
 /// Connects a client.
 type Connect<'a> = &'a dyn Fn() -> anyhow::Result<Box<dyn Arm>>;
 
+/// The clients that are connected, and the name and the error of each one that could not be.
+pub type Connected<'a> = (Vec<Box<dyn Arm>>, Vec<(&'a str, anyhow::Error)>);
+
 /// The clients on the server or cluster of this URL: the one that is called `only`, or every one that is there. The others are not
 /// started, since a count of the whole process would have them in it.
 pub fn all(
     url: &str,
     hiredis: Option<&str>,
     only: Option<&str>,
-) -> anyhow::Result<Vec<Box<dyn Arm>>> {
+) -> anyhow::Result<Connected<'static>> {
     if let Some(nodes) = url.strip_prefix("cluster://") {
         return cluster::all(nodes, only);
     }
@@ -74,23 +77,28 @@ pub fn all(
     connected(&known, only)
 }
 
-/// Connects the clients that are asked for.
-fn connected(
-    known: &[(&str, Connect<'_>)],
+/// Connects the clients that are asked for. If it is a single one, its error is that of the program.
+fn connected<'a>(
+    known: &[(&'a str, Connect<'_>)],
     only: Option<&str>,
-) -> anyhow::Result<Vec<Box<dyn Arm>>> {
-    let asked = known
-        .iter()
-        .filter(|(name, _)| only.is_none_or(|only| only == *name));
-    let arms: Vec<Box<dyn Arm>> = asked
-        .map(|(_, connect)| connect())
-        .collect::<Result<_, _>>()?;
+) -> anyhow::Result<Connected<'a>> {
+    let (mut arms, mut unconnected) = (Vec::new(), Vec::new());
+    for (name, connect) in known {
+        if only.is_some_and(|only| only != *name) {
+            continue;
+        }
+        match connect() {
+            Ok(arm) => arms.push(arm),
+            Err(error) if only.is_some() => return Err(error),
+            Err(error) => unconnected.push((*name, error)),
+        }
+    }
     ensure!(
-        !arms.is_empty(),
+        !(arms.is_empty() && unconnected.is_empty()),
         "there is no arm {}",
         only.unwrap_or("at all")
     );
-    Ok(arms)
+    Ok((arms, unconnected))
 }
 
 /// The runtimes that tasks run on, and a connection on each.
