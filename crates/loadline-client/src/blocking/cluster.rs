@@ -212,6 +212,7 @@ impl Cluster {
         let view = self.ask();
         self.asked.asked(Instant::now());
         self.topology = view?.topology;
+        self.topology.prefer(&self.plain.near);
         self.stale = false;
         let topology = &self.topology;
         self.connections

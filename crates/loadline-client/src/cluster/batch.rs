@@ -381,7 +381,8 @@ fn reader(shard: &Shard, from: ReadFrom, turn: u64) -> &Node {
     let replicas = shard.replicas.len() as u64;
     let choices = match from {
         ReadFrom::Master => return &shard.master,
-        ReadFrom::Replica => replicas,
+        ReadFrom::Near if shard.near > 0 => shard.near as u64,
+        ReadFrom::Replica | ReadFrom::Near => replicas,
         ReadFrom::Any => replicas + 1,
     };
     // The index after the replicas is the master, which also reads if there are none.

@@ -1,6 +1,6 @@
 //! The address of a cluster: the nodes to ask first, and the options of connections.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::ReadFrom;
@@ -24,6 +24,7 @@ pub struct Builder {
     seeds: Vec<Node>,
     from: ReadFrom,
     instead: HashMap<Node, Node>,
+    near: HashSet<Node>,
 }
 
 /// The options of a cluster before any node was asked.
@@ -35,6 +36,8 @@ pub(crate) struct Plain {
     pub(crate) from: ReadFrom,
     /// The addresses at which nodes are reached that name another one.
     pub(crate) instead: Arc<HashMap<Node, Node>>,
+    /// The nodes in the zone of the application.
+    pub(crate) near: Arc<HashSet<Node>>,
 }
 
 impl Builder {
@@ -80,6 +83,7 @@ impl Builder {
             seeds,
             from: ReadFrom::Master,
             instead: HashMap::new(),
+            near: HashSet::new(),
         })
     }
 
@@ -94,6 +98,24 @@ impl Builder {
     #[must_use]
     pub fn read_from(mut self, from: ReadFrom) -> Self {
         self.from = from;
+        self
+    }
+
+    /// Names nodes in the same availability zone as the application, by the addresses that the cluster gives them. Reads
+    /// prefer them with [`ReadFrom::Near`]. Nodes that the cluster does not have are ignored.
+    ///
+    /// ```
+    /// use loadline_client::cluster::{Builder, Node, ReadFrom};
+    ///
+    /// let builder = Builder::from_url("cluster://10.0.0.1:7000")?
+    ///     .near([Node::new("10.0.1.4", 7000), Node::new("10.0.1.5", 7000)])
+    ///     .read_from(ReadFrom::Near);
+    /// # drop(builder);
+    /// # Ok::<(), loadline_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn near(mut self, nodes: impl IntoIterator<Item = Node>) -> Self {
+        self.near.extend(nodes);
         self
     }
 
@@ -141,6 +163,7 @@ impl Builder {
             seeds: self.seeds,
             from: self.from,
             instead: Arc::new(self.instead),
+            near: Arc::new(self.near),
         }
     }
 }

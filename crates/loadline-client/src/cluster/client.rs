@@ -321,7 +321,8 @@ impl Hub {
     }
 
     /// Installs a new map. Connections to nodes that are not on it are closed.
-    pub(super) fn install(&self, topology: Topology) {
+    pub(super) fn install(&self, mut topology: Topology) {
+        topology.prefer(&self.plain.near);
         let topology = Arc::new(topology);
         *lock(&self.topology) = Arc::clone(&topology);
         lock(&self.connections).retain(|node, _| topology.nodes().any(|known| known == node));

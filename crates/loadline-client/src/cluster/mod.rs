@@ -114,6 +114,9 @@ pub enum ReadFrom {
     Master,
     /// The replicas of the slot in turn; its master if it has none or if the replica does not answer.
     Replica,
+    /// The replicas of the slot that [`Builder::near`] names, in turn; as `Replica` if it names none of them. If the
+    /// replica does not answer, its master.
+    Near,
     /// All nodes of the slot in turn.
     Any,
 }

@@ -355,11 +355,44 @@ fn replicas_read_in_turn_and_the_master_where_one_does_not_answer() {
     assert_eq!(asked(ReadFrom::Replica, 0), node(1));
     assert_eq!(asked(ReadFrom::Replica, 1), node(2));
     assert_eq!(asked(ReadFrom::Any, 2), node(0));
+    assert_eq!(asked(ReadFrom::Near, 1), node(2), "none is near");
     assert_eq!(asked(ReadFrom::Master, 1), node(0));
     let both = plan(&(get::<()>("k"), rpush("k", 1)), &topology);
     let mut batch = Batch::new(&both, &config(RetryPolicy::ReadOnly), Instant::now());
     let groups = batch.groups(&topology, ReadFrom::Replica, 0);
     assert_eq!(groups[0].node, node(0), "who writes reads from the master");
+}
+
+#[test]
+fn reads_prefer_near_replicas_then_any_then_the_master() {
+    let text = |text: &str| OwnedReply::Bulk(text.into());
+    let member = |place: usize| {
+        OwnedReply::Array(vec![
+            text(&format!("node{place}")),
+            OwnedReply::Integer(7000),
+        ])
+    };
+    let range = |first: i64, last: i64, places: &[usize]| {
+        let mut fields = vec![OwnedReply::Integer(first), OwnedReply::Integer(last)];
+        fields.extend(places.iter().map(|place| member(*place)));
+        OwnedReply::Array(fields)
+    };
+    let split = i64::from(slot_of(b"k"));
+    let reader = |places: &[usize], near: &[usize], turn| {
+        let reply = OwnedReply::Array(vec![range(split, split, places)]);
+        let mut topology = Topology::read(&reply, &Node::new("seed", 1)).unwrap();
+        topology.prefer(&near.iter().map(|place| node(*place)).collect());
+        let read = plan(&get::<()>("k"), &topology);
+        let mut batch = Batch::new(&read, &config(RetryPolicy::ReadOnly), Instant::now());
+        batch.groups(&topology, ReadFrom::Near, turn).remove(0).node
+    };
+    let all = [0, 1, 2, 3, 4];
+    let near = [2, 4];
+    let readers: Vec<_> = (0..4).map(|turn| reader(&all, &near, turn)).collect();
+    assert_eq!(readers, [node(2), node(4), node(2), node(4)]);
+    // A master that is near is not preferred to a replica that is not.
+    assert_eq!(reader(&[0, 1], &[0], 0), node(1));
+    assert_eq!(reader(&[0], &near, 0), node(0));
 }
 
 /// Chances of a test's own (SplitMix64: Steele, Lea, Flood, 2014).

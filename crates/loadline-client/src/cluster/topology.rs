@@ -1,5 +1,6 @@
 //! The map of a cluster: which node serves which slot.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -72,7 +73,10 @@ impl fmt::Display for Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shard {
     pub(crate) master: Node,
+    /// Those that are near come first.
     pub(crate) replicas: Vec<Node>,
+    /// The number of replicas that are near.
+    pub(crate) near: usize,
 }
 
 /// The map of a cluster.
@@ -157,6 +161,7 @@ impl Topology {
             self.shards.push(Shard {
                 master,
                 replicas: Vec::new(),
+                near: 0,
             });
             self.shards.len() - 1
         });
@@ -192,6 +197,18 @@ impl Topology {
     /// The shard that serves a slot, if there is one.
     pub(crate) fn shard(&self, slot: u16) -> Option<&Shard> {
         self.shards.get(usize::from(self.slots[usize::from(slot)]))
+    }
+
+    /// Moves the replicas that are near in front of the others.
+    pub(crate) fn prefer(&mut self, near: &HashSet<Node>) {
+        for shard in &mut self.shards {
+            shard.replicas.sort_by_key(|node| !near.contains(node));
+            shard.near = shard
+                .replicas
+                .iter()
+                .filter(|node| near.contains(node))
+                .count();
+        }
     }
 
     fn settle_in(&mut self) {
