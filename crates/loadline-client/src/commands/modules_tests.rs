@@ -36,6 +36,7 @@ fn of_hashes_streams_and_vectors() -> Vec<(String, &'static str)> {
         hset_ex("k", [("f", 1), ("g", 2)]).fnx().expire_at(5) => "HSETEX k FNX PXAT 5 FIELDS 2 f 1 g 2";
         hset_ex("k", [("f", 1)]).fxx().keep_ttl() => "HSETEX k FXX KEEPTTL FIELDS 1 f 1";
         client_no_touch(true) => "CLIENT NO-TOUCH ON";
+        cluster_my_shard_id() => "CLUSTER MYSHARDID";
         wait_aof(1, 2, SECOND) => "WAITAOF 1 2 1000";
         xack_del("k", "g", ["1-0", "2-0"]).acked() => "XACKDEL k g ACKED IDS 2 1-0 2-0";
         xdel_ex("k", "1-0").del_ref() => "XDELEX k DELREF IDS 1 1-0";

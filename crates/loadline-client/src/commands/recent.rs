@@ -8,6 +8,10 @@ commands! {
     ///
     /// Redis documentation: [`CLIENT`](https://redis.io/docs/latest/commands/client/).
     client_no_touch(on: bool) -> () = "CLIENT"("NO-TOUCH", if on { "ON" } else { "OFF" }), DEDICATED, Keys::None;
+    /// Gets the id of the shard of this node, which is the same on its master and replicas.
+    ///
+    /// Redis documentation: [`CLUSTER MYSHARDID`](https://redis.io/docs/latest/commands/cluster-myshardid/).
+    cluster_my_shard_id() -> String = "CLUSTER"("MYSHARDID"), READ_ONLY, Keys::None;
     /// Waits until the writes of this connection are synced to the disk of the server (`local` is 1) and to those
     /// of this number of replicas, up to `timeout` (`Duration::MAX` is no limit). Replies with the numbers that
     /// did. Needs a dedicated connection.
