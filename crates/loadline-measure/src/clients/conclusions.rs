@@ -3,7 +3,7 @@
 
 use super::{Behaviour, ClientRow, Clients, Ending, operation, paired};
 use crate::Metric;
-use crate::compare::{Paired, Verdict};
+use crate::compare::Verdict;
 use crate::record::Case;
 use crate::words;
 
@@ -68,7 +68,7 @@ impl Clients {
         }
         let own = own?;
         others.first()?;
-        gains.sort_by(|one, other| other.interval.0.total_cmp(&one.interval.0));
+        gains.sort_by(|one, other| other.least.total_cmp(&one.least));
         let language = own.row.language.as_str();
         let is_within = |entry: &Entry<'_>| entry.row.language == language;
         let within = gains.iter().find(|gain| is_within(&gain.other));
@@ -108,8 +108,9 @@ fn none_is_faster<'e, 'c: 'e>(
 struct Gain<'c> {
     own: Entry<'c>,
     other: Entry<'c>,
-    ratio: f64,
-    interval: (f64, f64),
+    /// The factor with its interval, and its lower bound.
+    times: String,
+    least: f64,
     /// Those of the same operation that the rounds do not separate from it.
     level: Vec<Entry<'c>>,
 }
@@ -117,12 +118,12 @@ struct Gain<'c> {
 impl<'c> Gain<'c> {
     fn of(own: &Entry<'c>, other: &Entry<'c>, group: &[Entry<'c>]) -> Option<Self> {
         let paired = paired(Metric::Throughput, own.case, other.case)?;
-        let interval = paired.interval?;
+        let (times, (least, _)) = paired.times().zip(paired.interval)?;
         (paired.verdict == Verdict::Faster).then(|| Self {
             own: *own,
             other: *other,
-            ratio: paired.ratio,
-            interval,
+            times,
+            least,
             level: level(
                 Metric::Throughput,
                 other,
@@ -165,7 +166,7 @@ impl<'c> Gain<'c> {
         format!(
             "{} is {} as fast with {}{about}{}",
             operation(&self.own.case.scenario),
-            times(self.ratio, Some(self.interval)),
+            self.times,
             self.other.case.subject.name,
             server_side(self.own.case, self.other.case),
         )
@@ -186,29 +187,17 @@ impl Entry<'_> {
     }
 }
 
-/// A factor with its interval: `3.10 times [2.95, 3.21]`.
-fn times(ratio: f64, interval: Option<(f64, f64)>) -> String {
-    let interval = interval.map_or_else(String::new, |(lo, hi)| {
-        format!(" [{}, {}]", words::bound(lo), words::bound(hi))
-    });
-    format!("{} times{interval}", words::bound(ratio))
-}
-
 /// The change of the server's CPU time per operation, as the end of a sentence.
 fn server_side(own: &Case, other: &Case) -> String {
     match paired(Metric::ServerCpu, own, other) {
         Some(paired) if paired.verdict == Verdict::Equivalent => {
             ", and the server's CPU time is the same".to_owned()
         }
-        Some(Paired {
-            verdict: Verdict::Faster | Verdict::Slower,
-            ratio,
-            interval,
-            ..
-        }) => format!(
-            ", and the server's CPU time is {} as long",
-            times(ratio, interval)
-        ),
+        Some(paired) if paired.verdict != Verdict::Inconclusive => {
+            paired.times().map_or_else(String::new, |times| {
+                format!(", and the server's CPU time is {times} as long")
+            })
+        }
         _ => String::new(),
     }
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use super::{Clients, paired};
 use crate::Metric;
+use crate::compare::Supported;
 use crate::gate::{Row, RowVerdict};
 use crate::record::{Bounds, Record};
 
@@ -153,9 +154,13 @@ impl Gate {
         } else {
             RowVerdict::Inconclusive
         };
+        let ratio = match Supported::of((lo, hi), false) {
+            Supported::Ratio => format!("{:.3} [{lo:.3}, {hi:.3}]", paired.ratio),
+            _ => format!("between {lo:.3} and {hi:.3}"),
+        };
         row.evidence = format!(
-            "{:.3} [{lo:.3}, {hi:.3}] in {} rounds; at least {} is required",
-            paired.ratio, paired.rounds, self.factor
+            "{ratio} in {} rounds; at least {} is required",
+            paired.rounds, self.factor
         );
         row
     }

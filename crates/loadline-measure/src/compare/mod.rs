@@ -28,11 +28,31 @@ pub const GATE_HALF_WIDTH: f64 = 0.010;
 /// subjects could differ by as much as a gate calls critical.
 pub const LEVEL_HALF_WIDTH: f64 = 0.20;
 
-/// Whether A against A, measured in the same rounds, would be level: its interval is as wide as this one. Otherwise a
-/// ratio that decides nothing is noise, and must not be quoted.
-#[must_use]
-pub fn is_level((lo, hi): (f64, f64)) -> bool {
-    (hi / lo).ln() / 2.0 <= LEVEL_HALF_WIDTH.ln_1p()
+/// The part of a ratio that its rounds support, and that can be quoted as a result.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Supported {
+    /// The ratio: A against A, measured in the same rounds, would be level, since its interval is as wide.
+    Ratio,
+    /// The bound nearest to one of an interval that excludes it: A against A would not be level.
+    Bound(f64),
+    /// Neither: the ratio is noise.
+    Nothing,
+}
+
+impl Supported {
+    /// The supported part of a ratio with these bounds. `is_open` says that the rounds decide nothing.
+    #[must_use]
+    pub fn of((lo, hi): (f64, f64), is_open: bool) -> Self {
+        if (hi / lo).ln() / 2.0 <= LEVEL_HALF_WIDTH.ln_1p() {
+            Self::Ratio
+        } else if lo > 1.0 && !is_open {
+            Self::Bound(lo)
+        } else if hi < 1.0 && !is_open {
+            Self::Bound(hi)
+        } else {
+            Self::Nothing
+        }
+    }
 }
 
 /// The direction in which a metric improves.
@@ -201,20 +221,6 @@ pub fn precise_for(differences: &[f64], comparisons: usize) -> bool {
 /// The largest difference between a paired ratio and the quotient of the totals that needs no explanation.
 const UNLIKE_TOTALS: f64 = 0.05;
 
-/// Why the ratio over paired rounds differs from the quotient of the totals in the table; `None` if they
-/// agree.
-#[must_use]
-pub fn beside_totals(ratio: f64, a: Option<f64>, b: Option<f64>) -> Option<String> {
-    let totals = b? / a?;
-    let is_unlike = (totals / ratio).ln().abs() > UNLIKE_TOTALS.ln_1p();
-    (is_unlike && totals.is_finite() && totals > 0.0 && ratio > 0.0).then(|| {
-        format!(
-            "the totals give {}, because slow rounds weigh more in them: the ratio is the median of the ratios within rounds",
-            words::ratio(totals)
-        )
-    })
-}
-
 /// Holm's correction for several comparisons: the adjusted p-values, in the order of the given ones.
 ///
 /// The smallest p-value is multiplied by their number, the next by one less, and so on, and none is smaller
@@ -266,6 +272,44 @@ impl Direction {
 }
 
 impl Paired {
+    /// The supported part of the ratio; without an interval there is none.
+    #[must_use]
+    pub fn supported(&self) -> Supported {
+        let is_open = self.verdict == Verdict::Inconclusive;
+        self.interval
+            .map_or(Supported::Nothing, |bounds| Supported::of(bounds, is_open))
+    }
+
+    /// The factor with its interval, as far as it is supported: `3.10 times [2.95, 3.21]`, `at least 1.20 times
+    /// [1.20, 9.61]`. `None` where it is noise.
+    #[must_use]
+    pub fn times(&self) -> Option<String> {
+        let (lead, factor) = match self.supported() {
+            Supported::Ratio => ("", self.ratio),
+            Supported::Bound(bound) if bound > 1.0 => ("at least ", bound),
+            Supported::Bound(bound) => ("at most ", bound),
+            Supported::Nothing => return None,
+        };
+        let (lo, hi) = self.interval?;
+        let [factor, lo, hi] = [factor, lo, hi].map(words::bound);
+        Some(format!("{lead}{factor} times [{lo}, {hi}]"))
+    }
+
+    /// Why the ratio over paired rounds differs from the quotient of the totals in the table; `None` if they
+    /// agree, or if the ratio is not quoted.
+    #[must_use]
+    pub fn beside_totals(&self, a: Option<f64>, b: Option<f64>) -> Option<String> {
+        let totals = b? / a?;
+        let is_unlike = (totals / self.ratio).ln().abs() > UNLIKE_TOTALS.ln_1p();
+        let is_quoted = self.supported() == Supported::Ratio && self.ratio > 0.0;
+        (is_unlike && is_quoted && totals.is_finite() && totals > 0.0).then(|| {
+            format!(
+                "the totals give {}, because slow rounds weigh more in them: the ratio is the median of the ratios within rounds",
+                words::ratio(totals)
+            )
+        })
+    }
+
     /// The p-value of the sign test for slower or faster by more than the margin, whichever is more likely:
     /// the probability of at least this many rounds beyond the margin if the median is within it.
     #[must_use]

@@ -269,14 +269,29 @@ proptest! {
 
 #[test]
 fn a_ratio_that_differs_from_the_totals_says_why() {
-    let note = beside_totals(0.80, Some(75_800.0), Some(54_700.0)).unwrap();
+    let of = |spread: f64| {
+        let other: Vec<f64> = (-6..=6)
+            .map(|round| 0.80 * (spread * f64::from(round)).exp())
+            .collect();
+        paired(
+            &[1.0; 13],
+            &other,
+            Direction::MoreIsBetter,
+            &Rules::default(),
+        )
+        .unwrap()
+    };
+    let beside_totals = |a, b| of(0.01).beside_totals(a, b);
+    let note = beside_totals(Some(75_800.0), Some(54_700.0)).unwrap();
     assert!(
         note.starts_with("the totals give 0.72x, because slow rounds"),
         "{note}"
     );
-    assert_eq!(beside_totals(0.80, Some(100.0), Some(83.0)), None);
-    assert_eq!(beside_totals(0.80, None, Some(83.0)), None);
-    assert_eq!(beside_totals(0.80, Some(0.0), Some(83.0)), None);
+    assert_eq!(beside_totals(Some(100.0), Some(83.0)), None);
+    assert_eq!(beside_totals(None, Some(83.0)), None);
+    assert_eq!(beside_totals(Some(0.0), Some(83.0)), None);
+    let noise = of(1.0);
+    assert_eq!(noise.beside_totals(Some(75_800.0), Some(54_700.0)), None);
 }
 
 #[test]
@@ -295,4 +310,33 @@ fn the_rounds_for_several_are_the_fewest_that_can_tell_them_apart() {
         assert_eq!(verdicts(rounds), faster, "{family}");
         assert_ne!(verdicts(rounds - 1), faster, "{family}");
     }
+}
+
+#[test]
+fn ratio_is_supported_as_far_as_a_against_a_would_be_level() {
+    let of = Supported::of;
+    assert_eq!(of((1.2, 1.6), false), Supported::Ratio);
+    assert_eq!(of((0.9, 1.1), true), Supported::Ratio);
+    assert_eq!(of((1.2, 121.99), false), Supported::Bound(1.2));
+    assert_eq!(of((0.007, 0.8), false), Supported::Bound(0.8));
+    assert_eq!(of((1.2, 121.99), true), Supported::Nothing);
+    for bounds in [(0.007, 121.99), (f64::NAN, 2.0), (0.0, f64::INFINITY)] {
+        assert_eq!(of(bounds, false), Supported::Nothing, "{bounds:?}");
+    }
+}
+
+#[test]
+fn factor_of_noisy_rounds_is_its_certain_bound() {
+    let times = |from: f64, step: f64| {
+        let other: Vec<f64> = (0..12)
+            .map(|round| from * (step * f64::from(round)).exp())
+            .collect();
+        let rules = Rules::default();
+        let paired = paired(&[1.0; 12], &other, Direction::MoreIsBetter, &rules);
+        paired.unwrap().times()
+    };
+    assert_eq!(times(2.0, 0.01).unwrap(), "2.11 times [2.02, 2.21]");
+    assert_eq!(times(2.0, 0.1).unwrap(), "at least 2.21 times [2.21, 5.44]");
+    assert_eq!(times(0.1, 0.1).unwrap(), "at most 0.27 times [0.11, 0.27]");
+    assert_eq!(times(0.1, 0.5), None);
 }

@@ -234,7 +234,7 @@ pub(super) fn slow_machine(seen: &Evidence) -> Option<Finding> {
                 rounds.rounds,
                 words::ratio(rounds.cpu),
             ),
-            "A ratio within rounds holds as far as its interval is narrow; repeat when the machine is less busy before using absolute figures.",
+            "A ratio is quoted only where A against A, in the same rounds, would be level within 20 %. Repeat when the machine is less busy before using absolute figures.",
         )
     })
 }

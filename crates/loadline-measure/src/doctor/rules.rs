@@ -199,7 +199,7 @@ fn contention(seen: &Evidence) -> Option<Finding> {
             percent(waiting),
         ),
     };
-    let advice = "Stop other programs on this machine, or pin server and generator to separate CPUs. Tails include scheduling delays. A ratio within rounds holds as far as its interval is narrow; where A against A could differ by 20 %, none is quoted.";
+    let advice = "Stop other programs on this machine, or pin server and generator to separate CPUs. Tails include scheduling delays. A ratio is quoted only where A against A, in the same rounds, would be level within 20 %.";
     Some(seen.finding(Rule::Contention, Severity::Warning, evidence, advice))
 }
 

@@ -207,10 +207,14 @@ fn fastest(group: &[&Case]) -> String {
         .filter(|(_, paired)| !is_ahead(paired))
         .map(|(other, _)| other.subject.name.as_str())
         .collect();
-    match (level.is_empty(), family.first()) {
-        (true, Some(Some(next))) => format!(
-            "{title}: {own}, {} times as fast as {}",
-            words::bound(next.ratio),
+    match (
+        level.is_empty(),
+        family
+            .first()
+            .map(|next| next.as_ref().and_then(Paired::times)),
+    ) {
+        (true, Some(Some(times))) => format!(
+            "{title}: {own}, {times} as fast as {}",
             others[0].subject.name
         ),
         _ => format!(
@@ -351,7 +355,7 @@ mod tests {
         assert_eq!(needs.len(), 1, "{needs:?}");
         assert!(
             needs[0].contains(
-                "process, 0 B values: store with 500 ns per operation, 3.00 times as fast as heed"
+                "process, 0 B values: store with 500 ns per operation, 3.00 times [3.00, 3.00] as fast as heed"
             ),
             "{}",
             needs[0]
@@ -396,7 +400,7 @@ mod tests {
         assert_eq!(
             needs,
             [
-                "Fastest reads: memory, 0 B values: store with 500 ns per operation, 60.00 times as fast as redis-unix.",
+                "Fastest reads: memory, 0 B values: store with 500 ns per operation, 60.00 times [60.00, 60.00] as fast as redis-unix.",
                 "Redis is the right answer where several processes or machines share the data: redis takes 50.0 us per read, of which about 90.0 % is the socket and not the engine."
             ]
         );
@@ -441,9 +445,9 @@ mod tests {
         assert_eq!(
             said[1..],
             [
-                "memory, both sides: our store in the process over Redis across a socket: PUT 100.00x [100.00, 100.00]. The socket is 90.0 % of the time of PUT.",
-                "memory, both sides, both across a socket: our server over Redis: PUT 1.25x [1.25, 1.25].",
-                "always, both sides: our store in the process over Redis across a socket: PUT 2.00x [2.00, 2.00]."
+                "memory, both sides: our store in the process over Redis across a socket: PUT 100.00 times [100.00, 100.00]. The socket is 90.0 % of the time of PUT.",
+                "memory, both sides, both across a socket: our server over Redis: PUT 1.25 times [1.25, 1.25].",
+                "always, both sides: our store in the process over Redis across a socket: PUT 2.00 times [2.00, 2.00]."
             ]
         );
     }

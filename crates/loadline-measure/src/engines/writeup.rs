@@ -80,10 +80,12 @@ fn ratios_of(groups: &[&Vec<&Case>], is_ours: impl Fn(&Case) -> bool) -> Option<
             .find(|group| group[0].scenario.workload == *workload)?;
         let ours = group.iter().find(|case| is_ours(case))?;
         let paired = paired(server(group)?, ours)?;
-        let bounds = paired.interval.map_or_else(String::new, |(lo, hi)| {
-            format!(" [{}, {}]", words::bound(lo), words::bound(hi))
-        });
-        Some(format!("{name} {}x{bounds}", words::bound(paired.ratio)))
+        let times = paired.times();
+        let why = paired
+            .interval
+            .map_or("with too few rounds to compare", |_| "too noisy to compare");
+        let times = times.unwrap_or_else(|| why.to_owned());
+        Some(format!("{name} {times}"))
     });
     let ratios: Vec<String> = ratios.collect();
     (!ratios.is_empty()).then(|| ratios.join(", "))

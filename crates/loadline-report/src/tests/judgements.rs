@@ -597,24 +597,72 @@ fn headline_leads_with_work_where_it_was_counted() {
     );
 }
 
-/// A against A at a pressure of 99 %.
+/// A comparison at a pressure of 97 %, whose rounds scatter by more than two decades.
+fn noisy(verdict: RowVerdict, ratio: f64, lo: f64) -> Row {
+    Row {
+        lo: Some(lo),
+        hi: Some(121.99),
+        candidate: Some(402_000.0 * 300.0),
+        minimum_detectable_effect: Some(130.0),
+        ..row("get", Metric::P50, verdict, ratio, "in 9 of 12 rounds")
+    }
+}
+
+/// All forms of a judgement, the first line of the text first.
+fn forms(judgement: &Judgement) -> [String; 4] {
+    let wide = TextOptions { width: 400, ..PIPE };
+    [
+        first_sentence(judgement),
+        judgement_text(judgement, &[], GATE, &wide),
+        judgement_markdown(judgement, GATE),
+        judgement_junit(judgement, GATE),
+    ]
+}
+
 #[test]
 fn ratio_that_noise_dominates_is_not_quoted() {
-    let noisy = |verdict| Row {
-        lo: Some(0.007),
-        hi: Some(121.99),
-        minimum_detectable_effect: Some(130.0),
-        ..row("get", Metric::P50, verdict, 3.5, "inconclusive")
-    };
-    let text = |verdict| {
-        let found = judgement(Outcome::Inconclusive, vec![noisy(verdict)]);
-        judgement_text(&found, &[], GATE, &TextOptions { width: 200, ..PIPE })
-    };
-    let open = text(RowVerdict::Inconclusive);
+    for verdict in [
+        RowVerdict::Inconclusive,
+        RowVerdict::Equivalent,
+        RowVerdict::Slower,
+        RowVerdict::Warning,
+        RowVerdict::Critical,
+    ] {
+        let outcome = match verdict {
+            RowVerdict::Inconclusive => Outcome::Inconclusive,
+            RowVerdict::Warning => Outcome::Warning,
+            RowVerdict::Critical => Outcome::Critical,
+            _ => Outcome::None,
+        };
+        let found = forms(&judgement(outcome, vec![noisy(verdict, 3.5, 0.007)]));
+        for form in &found {
+            assert!(!form.contains("3.50"), "{verdict:?}: {form}");
+            assert!(!form.contains("[0.01"), "{verdict:?}: {form}");
+        }
+        assert!(found[1].contains("too noisy"), "{}", found[1]);
+        // A note about a ratio that is not shown.
+        assert!(!found[1].contains("The two figures are"), "{}", found[1]);
+    }
+}
+
+#[test]
+fn change_that_noise_widens_is_quoted_by_its_certain_bound() {
+    let wide = noisy(RowVerdict::Critical, 11.08, 1.3);
+    let found = forms(&judgement(Outcome::Critical, vec![wide.clone()]));
     assert!(
-        open.contains("too noisy") && !open.contains("3.50x"),
-        "{open}"
+        found[0].starts_with("Critical: get, p50 at least 30 % higher [30, 12099]; 1 of 1"),
+        "{}",
+        found[0]
     );
-    // A difference that the rounds decide is quoted, however wide its interval is.
-    assert!(text(RowVerdict::Warning).contains("3.50x"));
+    for form in &found {
+        assert!(!form.contains("11.08"), "{form}");
+    }
+    assert!(found[1].contains(">1.30x [1.30, 121.99]"), "{}", found[1]);
+    // The bound counts in the choice of the row that leads.
+    let certain = row("set", Metric::P50, RowVerdict::Critical, 1.6, "");
+    let found = first_sentence(&judgement(Outcome::Critical, vec![wide, certain]));
+    assert!(
+        found.starts_with("Critical: set, p50 60 % higher"),
+        "{found}"
+    );
 }

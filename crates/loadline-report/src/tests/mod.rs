@@ -16,9 +16,11 @@ mod sweep;
 mod tiers;
 
 use loadline_measure::Record;
+use loadline_measure::compare::Verdict;
 use loadline_measure::doctor::{Finding, Rule, Severity};
+use loadline_measure::record::Bounds;
 
-use crate::{TextOptions, text};
+use crate::{TextOptions, html, markdown, text};
 
 /// Eighty columns, as in a pipe.
 const PIPE: TextOptions = TextOptions {
@@ -68,6 +70,31 @@ fn no_line_is_longer_than_the_width() {
                 widest(&text) <= width,
                 "record {number} at {width} columns:\n{text}"
             );
+        }
+    }
+}
+
+/// A ratio of 3.217 at a pressure of 97 %, in each kind of record that has comparisons.
+#[test]
+fn noisy_record_quotes_no_ratio() {
+    for (number, mut record) in [fixture::two_targets(), clients::record(), engines::record()]
+        .into_iter()
+        .enumerate()
+    {
+        record.environment.noise.cpu_pressure = Some(0.97);
+        for told in &mut record.comparisons {
+            told.ratio = 3.217;
+            told.interval = Some(Bounds {
+                lo: 0.007,
+                hi: 121.99,
+            });
+            told.verdict = Verdict::Inconclusive;
+        }
+        let wide = TextOptions { width: 200, ..PIPE };
+        for form in [text(&record, &wide), markdown(&record), html(&record)] {
+            assert!(!form.contains("3.22"), "record {number}: {form}");
+            assert!(!form.contains("121.99"), "record {number}: {form}");
+            assert!(form.contains("too noisy"), "record {number}: {form}");
         }
     }
 }

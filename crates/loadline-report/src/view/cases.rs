@@ -223,19 +223,6 @@ fn rows(case: &Case, colour: usize) -> Vec<Row> {
     rows
 }
 
-/// A ratio with its interval.
-pub(super) fn ratio_cell(told: &Comparison) -> Cell {
-    let mut text = words::ratio(told.ratio);
-    if let Some(bounds) = told.interval {
-        text += &format!(
-            " [{}, {}]",
-            words::bound(bounds.lo),
-            words::bound(bounds.hi)
-        );
-    }
-    text.into()
-}
-
 /// A figure, or a dash where it was not measured.
 pub(super) fn shown(text: Option<String>) -> Cell {
     text.map_or_else(|| Cell::new(Tone::Faint, "-"), Cell::from)

@@ -4,7 +4,8 @@ use loadline_measure::clients::{Behaviour, ClientRow, Clients, Ending, Fault, op
 use loadline_measure::record::{Case, Record};
 use loadline_measure::{Metric, words};
 
-use super::cases::{self, ratio_cell, shown};
+use super::cases::{self, shown};
+use super::compared::ratio_of;
 use crate::document::{Block, Cell, Column, Item, Row, RowGroup, Section, Table, Tone};
 
 const LEGEND: [&str; 6] = [
@@ -111,7 +112,7 @@ fn row(
     let ratio = told
         .filter(|told| told.metric == Metric::Throughput.key())
         .find(|told| told.b == place);
-    let ratio = ratio.map_or_else(|| Cell::new(Tone::Faint, "-"), ratio_cell);
+    let ratio = ratio.map_or_else(|| Cell::new(Tone::Faint, "-"), |told| ratio_of(told).into());
     let mut notes = Vec::new();
     if let Some(about) = about.filter(|about| !about.is_valid) {
         let counted = about.counted.unwrap_or(0);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use loadline_measure::Metric;
 use loadline_measure::capacity::Capacity;
-use loadline_measure::compare::is_level;
+use loadline_measure::compare::Supported;
 use loadline_measure::doctor::{Finding, Severity};
 use loadline_measure::gate::{Basis, Judgement, Row as Judged, RowVerdict};
 use loadline_measure::record::{Comparison, Record, Verdict as Told};
@@ -21,6 +21,8 @@ use crate::document::{
 
 /// Legend of a ratio.
 pub(super) const LEGEND: &str = "ratio: the median over rounds of the second figure over the first in the same round, with its interval. \"detects\": the smallest change that these rounds can detect.";
+/// Legend of a ratio of which only a bound is shown.
+pub(super) const BOUND: &str = "A ratio such as \">1.20x\" is the certain bound: noise makes its interval too wide to quote the median.";
 /// Note for a ratio that differs from that of the two figures next to it.
 const MAY_DIFFER: &str = "The two figures are over the whole run, and the ratio is the median of the ratios of single rounds: the speed of the machine changed between rounds.";
 /// The same where figures are normalised.
@@ -170,26 +172,40 @@ pub(super) fn value(metric: Metric, value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| words::value(metric, value))
 }
 
-/// Whether a ratio is noise: it decides nothing, and A against A would not be level in the same rounds either.
+/// Whether a ratio is noise: A against A would not be level in the same rounds, and no bound is certain.
 pub(super) fn is_noise(is_open: bool, bounds: Option<(f64, f64)>) -> bool {
-    is_open && bounds.is_some_and(|bounds| !is_level(bounds))
+    bounds.is_some_and(|bounds| Supported::of(bounds, is_open) == Supported::Nothing)
 }
 
-/// `1.11x [1.08, 1.14]`; `-` where nothing was compared, and words where `is_open` and only noise was.
+/// `1.11x [1.08, 1.14]` as far as it is supported; `-` where nothing was compared, and words where only noise was.
 fn ratio(ratio: Option<f64>, bounds: Option<(f64, f64)>, is_open: bool) -> String {
     let Some(ratio) = ratio else {
         return "-".to_owned();
     };
-    match bounds {
-        _ if is_noise(is_open, bounds) => "too noisy".to_owned(),
-        Some((lo, hi)) => format!(
-            "{} [{}, {}]",
-            words::ratio(ratio),
-            words::bound(lo),
-            words::bound(hi)
-        ),
-        None => format!("{} [too few rounds]", words::ratio(ratio)),
-    }
+    let Some((lo, hi)) = bounds else {
+        return format!("{} [too few rounds]", words::ratio(ratio));
+    };
+    let (lead, ratio) = match Supported::of((lo, hi), is_open) {
+        Supported::Ratio => ("", ratio),
+        Supported::Bound(bound) if bound > 1.0 => (">", bound),
+        Supported::Bound(bound) => ("<", bound),
+        Supported::Nothing => return "too noisy".to_owned(),
+    };
+    let [lo, hi] = [lo, hi].map(words::bound);
+    format!("{lead}{} [{lo}, {hi}]", words::ratio(ratio))
+}
+
+/// Whether a comparison is shown by its certain bound.
+pub(super) fn is_bound(told: &Comparison) -> bool {
+    let is_open = told.verdict == Told::Inconclusive;
+    let bounds = told.interval.map(|bounds| (bounds.lo, bounds.hi));
+    bounds.is_some_and(|bounds| matches!(Supported::of(bounds, is_open), Supported::Bound(_)))
+}
+
+/// The ratio of a comparison in a record, as far as it is supported.
+pub(super) fn ratio_of(told: &Comparison) -> String {
+    let bounds = told.interval.map(|bounds| (bounds.lo, bounds.hi));
+    ratio(Some(told.ratio), bounds, told.verdict == Told::Inconclusive)
 }
 
 /// Subject of a row: `get, p50`, or a limit.
@@ -347,6 +363,9 @@ fn differs(
     };
     let quotient = other / one;
     let (lo, hi) = bounds.unwrap_or((ratio, ratio));
+    if Supported::of((lo, hi), false) != Supported::Ratio {
+        return Vec::new();
+    }
     let beyond = !(lo..=hi).contains(&quotient) && (quotient / ratio).ln().abs() > ROUNDING;
     if beyond && quotient.is_finite() {
         vec![Item::new(Tone::Faint, why)]
@@ -400,7 +419,7 @@ pub(super) fn of_pairs(record: &Record, title: impl Fn(&Group<'_>) -> String) ->
 
 fn pair_row(record: &Record, told: &Comparison) -> Row {
     let bounds = told.interval.map(|bounds| (bounds.lo, bounds.hi));
-    let shown = ratio(Some(told.ratio), bounds, told.verdict == Told::Inconclusive);
+    let shown = ratio_of(told);
     let cell = verdict_of(told);
     let evidence = in_words(told);
     let effect = told.minimum_detectable_effect;

@@ -4,7 +4,8 @@ use loadline_measure::engines::{Engines, Footprint, SUSTAINED_PUT, SocketShare, 
 use loadline_measure::record::{Case, Record};
 use loadline_measure::{Metric, words};
 
-use super::cases::{self, ratio_cell, shown};
+use super::cases::{self, shown};
+use super::compared::ratio_of;
 use crate::document::{
     Block, Cell, Column, Item, Plot, Row, RowGroup, Section, Table, Time, Times, Tone,
 };
@@ -249,7 +250,7 @@ fn row(record: &Record, place: usize, case: &Case) -> Row {
             class(case).into(),
             words::duration(time).into(),
             words::count(case.throughput_ops_per_s).into(),
-            ratio.map_or_else(|| Cell::new(Tone::Faint, "-"), ratio_cell),
+            ratio.map_or_else(|| Cell::new(Tone::Faint, "-"), |told| ratio_of(told).into()),
             cases::percentile(case.response_time_ns.p99),
             cpu.into(),
         ],

@@ -164,6 +164,9 @@ fn how_to_read(record: &Record, page: &Page<'_>) -> Option<Section> {
     if page.shows_comparisons && !record.comparisons.is_empty() {
         lines.push(compared::LEGEND);
     }
+    if record.comparisons.iter().any(compared::is_bound) {
+        lines.push(compared::BOUND);
+    }
     let open = |told: &loadline_measure::record::Comparison| told.verdict == Told::Inconclusive;
     if record.comparisons.iter().any(open) {
         lines.push("More rounds (--rounds) or a quieter machine detect smaller changes.");

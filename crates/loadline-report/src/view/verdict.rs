@@ -1,6 +1,7 @@
 //! The verdict of each kind of document, in one sentence.
 
 use loadline_measure::Metric;
+use loadline_measure::compare::Supported;
 use loadline_measure::gate::{Basis, Judgement, Outcome, Row, RowVerdict, outcome_of};
 use loadline_measure::record::{Case, Comparison, Pacing, Record, Severity, Verdict as Told};
 use loadline_measure::words;
@@ -240,6 +241,9 @@ fn two_targets(record: &Record, pairs: &[&Comparison]) -> Option<String> {
 fn case_phrase(pair: &Comparison, case: &Case) -> String {
     let bounds = pair.interval.map(|bounds| (bounds.lo, bounds.hi));
     let name = case.name();
+    if compared::is_noise(false, bounds) {
+        return format!("{name}: too noisy");
+    }
     if case.is_open_loop() {
         return format!("{name}: p50 {}", change(pair.ratio, bounds));
     }
@@ -287,10 +291,14 @@ struct Change {
 
 impl Change {
     fn of(ratio: f64, bounds: Option<(f64, f64)>, [more, fewer, many]: [&str; 3]) -> Self {
+        let (lead, ratio) = match bounds.map(|bounds| Supported::of(bounds, false)) {
+            Some(Supported::Bound(bound)) => ("at least ", bound),
+            _ => ("", ratio),
+        };
         if ratio >= 2.0 || !ratio.is_finite() {
             let bounds = bounds.map(|(lo, hi)| [words::bound(lo), words::bound(hi)]);
             return Self {
-                amount: format!("{} times as {many}", words::bound(ratio)),
+                amount: format!("{lead}{} times as {many}", words::bound(ratio)),
                 than: "as",
                 interval: interval(bounds),
             };
@@ -300,7 +308,7 @@ impl Change {
         let bounds = bounds.map(|(lo, hi)| if is_less { [hi, lo] } else { [lo, hi] }.map(share));
         let direction = if is_less { fewer } else { more };
         Self {
-            amount: format!("{} % {direction}", share(ratio)),
+            amount: format!("{lead}{} % {direction}", share(ratio)),
             than: "than",
             interval: interval(bounds),
         }
@@ -381,7 +389,14 @@ pub(super) fn of_judgement(judgement: &Judgement) -> Verdict {
 
 /// The row of a verdict that moved most, as a phrase with its interval.
 fn worst(judgement: &Judgement, verdict: RowVerdict) -> String {
-    let moved = |row: &&Row| row.ratio.map_or(0.0, |ratio| ratio.ln().abs());
+    let moved = |row: &&Row| {
+        let sure = row.ratio.map_or(0.0, |ratio| match support(row) {
+            Supported::Ratio => ratio.ln(),
+            Supported::Bound(bound) => bound.ln(),
+            Supported::Nothing => 0.0,
+        });
+        sure.abs()
+    };
     let rows = judgement.rows.iter().filter(|row| row.verdict == verdict);
     // A headline is quoted, so its figures must stand in the table, and a ratio without them is left out; so is
     // work that did not change, which leads the sentence.
@@ -390,11 +405,19 @@ fn worst(judgement: &Judgement, verdict: RowVerdict) -> String {
     let Some(row) = rows.max_by(|a, b| moved(a).total_cmp(&moved(b))) else {
         return String::new();
     };
-    let Some(ratio) = row.ratio else {
+    let Some(ratio) = row.ratio.filter(|_| support(row) != Supported::Nothing) else {
         return format!("{}: {}; ", compared::subject(row), row.evidence);
     };
     let change = change(ratio, row.lo.zip(row.hi));
     format!("{} {change}; ", compared::subject(row))
+}
+
+/// The part of a row's ratio that can be quoted; a ratio without an interval was not compared over rounds.
+fn support(row: &Row) -> Supported {
+    let is_open = row.verdict == RowVerdict::Inconclusive;
+    row.lo
+        .zip(row.hi)
+        .map_or(Supported::Ratio, |bounds| Supported::of(bounds, is_open))
 }
 
 /// The change in instructions per operation, of all cases that were counted: the widest interval if none changed.

@@ -467,7 +467,7 @@ pub(crate) fn examine_errors(entry: &record::Case) -> Vec<Finding> {
 
 /// The verdict in words, and why the table can show another ratio.
 fn evidence(metric: Metric, paired: &Paired, a: &record::Case, b: &record::Case) -> String {
-    let note = compare::beside_totals(paired.ratio, metric.of_case(a), metric.of_case(b));
+    let note = paired.beside_totals(metric.of_case(a), metric.of_case(b));
     let note = note.map_or_else(String::new, |note| format!("; {note}"));
     paired.sentence() + &note
 }

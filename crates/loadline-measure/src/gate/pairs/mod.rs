@@ -3,7 +3,7 @@
 use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict};
 use super::strict::Thresholds;
 use super::work;
-use crate::compare::{self, Direction, Paired, Rules, holm, paired};
+use crate::compare::{Direction, Paired, Rules, holm, paired};
 use crate::metric::Metric;
 use crate::record::{Case, Comparison, Record, Verdict, shortened};
 
@@ -120,7 +120,7 @@ impl Contest {
             (verdict, sentence(paired, self.metric))
         };
         let [baseline, candidate] = self.values;
-        if let Some(note) = compare::beside_totals(paired.ratio, baseline, candidate) {
+        if let Some(note) = paired.beside_totals(baseline, candidate) {
             evidence.push_str(&format!("; {note}"));
         }
         Row {
