@@ -13,14 +13,33 @@
 //!
 //! with `Q` the upper tail of the normal distribution. It is the prediction bound that both of two
 //! future values exceed (Hahn and Meeker, "Statistical Intervals", section 4.8, with the exact
-//! integral in place of their tables). Both integrals are sums over evenly spaced points, which for
-//! smooth functions that vanish at either end is exact to many digits (Trefethen and Weideman, "The
-//! Exponentially Convergent Trapezoidal Rule", 2014).
+//! integral in place of their tables).
+//!
+//! The mean over `z` is the probability that two normal variables with the correlation `r = e^2 / (1 + e^2)` both
+//! exceed `h = c * u / sqrt(1 + e^2)`. Its derivative by the correlation is elementary (Plackett, "A Reduction
+//! Formula for Normal Multivariate Integrals", 1954), and with the angle in place of the correlation
+//!
+//! ```text
+//! P(both > h) = Q(h)^2 + 1 / (2 pi) * integral from 0 to asin(r) of exp(-h^2 / (1 + sin t)) dt
+//! ```
+//!
+//! which ten points of Gauss and Legendre give to many digits (Drezner and Wesolowsky, "On the Computation of the
+//! Bivariate Normal Integral", 1990). The mean over `u` is a sum over evenly spaced points, which for smooth functions
+//! that vanish at either end is as exact (Trefethen and Weideman, "The Exponentially Convergent Trapezoidal Rule", 2014).
 
 use statrs::function::erf::erfc;
 
 /// The step of integration, in standard deviations.
 const STEP: f64 = 0.5;
+/// Places and weights of the rule of Gauss and Legendre with ten points between -1 and 1; the other five are their
+/// mirror images.
+const LEGENDRE: [(f64, f64); 5] = [
+    (0.148_874_338_981_631_2, 0.295_524_224_714_752_9),
+    (0.433_395_394_129_247_2, 0.269_266_719_309_996_4),
+    (0.679_409_568_299_024_4, 0.219_086_362_515_982),
+    (0.865_063_366_688_984_5, 0.149_451_349_150_580_6),
+    (0.973_906_528_517_171_7, 0.066_671_344_308_688_1),
+];
 /// The range of integration: beyond it, the normal density is negligible.
 const REACH: i32 = 6;
 /// The relative error of the probability at which a quantile is exact enough.
@@ -35,14 +54,14 @@ pub(super) fn p_value(c: f64, freedom: f64, mean_variance: f64) -> f64 {
     if c.is_nan() {
         return 1.0;
     }
-    Grid::new(freedom).p_value(c, mean_variance.sqrt())
+    Grid::new(freedom, mean_variance).p_value(c)
 }
 
 /// The number of deviations that two further runs exceed with probability `p`: the inverse of [`p_value`],
 /// for `p` below a fourth.
 pub(super) fn quantile(p: f64, freedom: f64, mean_variance: f64) -> f64 {
-    let (grid, error) = (Grid::new(freedom), mean_variance.sqrt());
-    let beyond = |c: f64| (grid.p_value(c, error) / p).ln();
+    let grid = Grid::new(freedom, mean_variance);
+    let beyond = |c: f64| (grid.p_value(c) / p).ln();
     let (mut lo, mut hi) = ((0.0, beyond(0.0)), (4.0, beyond(4.0)));
     // With one degree of freedom, larger bounds are meaningless.
     while hi.1 > 0.0 && hi.0 < 1e6 {
@@ -67,46 +86,55 @@ pub(super) fn quantile(p: f64, freedom: f64, mean_variance: f64) -> f64 {
     hi.0
 }
 
-/// The points of both integrals and their weights. A search for a quantile integrates about ten times over the same ones.
+/// The points of both integrals and their weights. A search for a quantile integrates about ten times over the same
+/// ones.
 struct Grid {
-    /// Ratios of a deviation to the true one.
+    /// Ratios of a deviation to the true one, with weights that add up to one.
     ratios: Vec<(f64, f64)>,
-    /// Errors of the mean, in its standard deviations.
-    errors: Vec<(f64, f64)>,
+    /// The square root of the variance of a run, its mean's included.
+    spread: f64,
+    /// `1 / (1 + sin t)` at the angles of the integral, and their weights.
+    angles: [(f64, f64); 2 * LEGENDRE.len()],
 }
 
 impl Grid {
-    fn new(freedom: f64) -> Self {
-        let steps = (f64::from(REACH) / STEP) as i32;
-        let errors = (-steps..=steps).map(|step| {
-            let z = f64::from(step) * STEP;
-            (z, (-0.5 * z * z).exp())
+    fn new(freedom: f64, mean_variance: f64) -> Self {
+        let mut ratios: Vec<(f64, f64)> = ratios(freedom).collect();
+        let whole: f64 = ratios.iter().map(|(_, weight)| weight).sum();
+        for (_, weight) in &mut ratios {
+            *weight /= whole;
+        }
+        let half = (mean_variance / (1.0 + mean_variance)).asin() / 2.0;
+        let angles = std::array::from_fn(|index| {
+            let (place, weight) = LEGENDRE[index / 2];
+            let place = if index % 2 == 0 { place } else { -place };
+            let sine = (half * (1.0 + place)).sin();
+            (1.0 / (1.0 + sine), half * weight / std::f64::consts::TAU)
         });
         Self {
-            ratios: ratios(freedom).collect(),
-            errors: errors.collect(),
+            ratios,
+            spread: (1.0 + mean_variance).sqrt(),
+            angles,
         }
     }
 
-    /// See [`p_value`]; `error` is the standard deviation of the mean.
-    fn p_value(&self, c: f64, error: f64) -> f64 {
-        mean(&self.ratios, |ratio| self.given(c * ratio, error))
+    /// See [`p_value`].
+    fn p_value(&self, c: f64) -> f64 {
+        let terms = self.ratios.iter();
+        terms
+            .map(|(ratio, weight)| weight * self.given(c * ratio))
+            .sum()
     }
 
-    /// The probability for a known deviation, averaged over the error of the mean.
-    fn given(&self, bound: f64, error: f64) -> f64 {
-        mean(&self.errors, |z| upper(bound + error * z).powi(2))
+    /// The probability for a known deviation.
+    fn given(&self, bound: f64) -> f64 {
+        let h = bound / self.spread;
+        let terms = self.angles.iter();
+        let together: f64 = terms
+            .map(|(share, weight)| weight * (-h * h * share).exp())
+            .sum();
+        upper(h).powi(2) + together
     }
-}
-
-/// The weighted mean of `value` over points with weights.
-fn mean(points: &[(f64, f64)], value: impl Fn(f64) -> f64) -> f64 {
-    let (mut sum, mut whole) = (0.0, 0.0);
-    for (point, weight) in points {
-        whole += weight;
-        sum += weight * value(*point);
-    }
-    sum / whole
 }
 
 /// Points and weights of the ratio of a deviation to the true one. On a scale of its logarithm `v` the
@@ -142,6 +170,29 @@ mod tests {
             let independent = upper(c).powi(2);
             let p = p_value(c, 1e7, 1e-9);
             assert!((p / independent - 1.0).abs() < 1e-3, "{c}: {p}");
+        }
+    }
+
+    #[test]
+    fn correlated_pair_has_the_probability_of_the_sum_over_the_error_of_the_mean() {
+        let summed = |bound: f64, error: f64| {
+            let points = (-120..=120).map(|step| f64::from(step) * 0.1);
+            let (sum, whole) = points.fold((0.0, 0.0), |(sum, whole), z| {
+                let weight = (-0.5 * z * z).exp();
+                (
+                    sum + weight * upper(bound + error * z).powi(2),
+                    whole + weight,
+                )
+            });
+            sum / whole
+        };
+        for variance in [0.0, 0.01, 0.125, 0.5, 1.0, 8.0] {
+            let grid = Grid::new(7.0, variance);
+            for bound in [-1.0, 0.0, 0.5, 2.0, 4.0, 6.0] {
+                let (found, wanted) = (grid.given(bound), summed(bound, variance.sqrt()));
+                let off = (found / wanted - 1.0).abs();
+                assert!(off < 1e-6, "{variance}, {bound}: {found}, {wanted}");
+            }
         }
     }
 

@@ -285,8 +285,8 @@ impl<'a> Contest<'a> {
         self.judged_by(thresholds).is_some_and(|spread| {
             let mut runs = self.worse.iter().zip(self.leverages().0);
             runs.all(|(worse, leverage)| {
-                let reach = spread.reach(thresholds.alpha, 1, leverage);
-                worse - reach > thresholds.margin.ln_1p() && *worse >= thresholds.warning.ln_1p()
+                let reach = || spread.reach(thresholds.alpha, 1, leverage);
+                *worse >= thresholds.warning.ln_1p() && worse - reach() > thresholds.margin.ln_1p()
             })
         })
     }
