@@ -19,6 +19,8 @@ mod simulations;
 mod spread;
 pub mod strict;
 pub(crate) mod student;
+#[cfg(test)]
+mod weather;
 mod work;
 
 pub use baseline::{Baseline, BaselineCase, BaselineRun, Measured};
