@@ -309,6 +309,11 @@ impl<'b> Meter<'b> {
         self.begin_interval();
     }
 
+    /// Makes the current window the last one: nothing more is due after an interrupt.
+    pub(crate) fn end_with_this_window(&mut self) {
+        self.windows_ns = &[];
+    }
+
     /// The start of the current window.
     pub(crate) fn window_start_ns(&self) -> u64 {
         self.window_start_ns

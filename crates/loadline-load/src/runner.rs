@@ -23,7 +23,6 @@ pub trait Subject {
     ///
     /// # Errors
     /// If the block could not be run to its end.
-    /// That the block could not be run to its end.
     fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error>;
 
     /// Measures single operations, one at a time, with their CPU waiting time. Called after every block of a
@@ -31,7 +30,6 @@ pub trait Subject {
     ///
     /// # Errors
     /// If the operations could not be run.
-    /// That the operations could not be run.
     fn tail(&mut self, _control: &Control) -> Result<Option<Corrected>, Error> {
         Ok(None)
     }
@@ -421,6 +419,84 @@ mod tests {
         )
         .unwrap();
         assert_eq!(measured[0].blocks.len(), 3);
+    }
+
+    /// Runs its rounds as windows, some of which are over when it fails or ends.
+    struct Windowed {
+        over: usize,
+        error: Option<Error>,
+    }
+
+    impl Subject for Windowed {
+        fn block(&mut self, _: Stop, _: u64, _: &Control) -> Result<Outcome, Error> {
+            panic!("a block of its own")
+        }
+
+        fn windows(
+            &mut self,
+            stops: &[Stop],
+            _: u64,
+            _: &Control,
+            next: &mut dyn FnMut(),
+        ) -> Option<Windows> {
+            (0..self.over.min(stops.len() - 1)).for_each(|_| next());
+            Some(Windows {
+                outcomes: (0..self.over).map(|_| Outcome::empty()).collect(),
+                error: self.error.take(),
+            })
+        }
+    }
+
+    #[test]
+    fn windows_are_observed_as_rounds_and_come_back_with_an_error() {
+        for (over, error, begun) in [(5, None, 5), (3, None, 4), (2, Some("gone"), 3)] {
+            let mut subject = Windowed {
+                over,
+                error: error.map(|error| Error::Subject(error.into())),
+            };
+            let (mut rounds_begun, mut ended) = (Vec::new(), 0);
+            let result = run(
+                &mut [&mut subject],
+                &rounds(5, Duration::ZERO),
+                &Control::default(),
+                &mut |event| match event {
+                    Event::Begin { round, .. } => rounds_begun.push(round),
+                    Event::End => ended += 1,
+                    Event::WarmUp { .. } => {}
+                },
+                &|_| false,
+            );
+            let measured = match result {
+                Ok(measured) => {
+                    assert_eq!(error, None);
+                    measured
+                }
+                Err(broken) => {
+                    assert_eq!(Some(broken.to_string().as_str()), error);
+                    assert_eq!(broken.round, Some(over));
+                    broken.measured
+                }
+            };
+            assert_eq!(measured[0].blocks.len(), over);
+            assert_eq!(rounds_begun, (0..begun).collect::<Vec<usize>>());
+            assert_eq!(ended, begun);
+        }
+    }
+
+    #[test]
+    fn interrupt_before_the_first_window_runs_none() {
+        let mut subject = Windowed {
+            over: 5,
+            error: None,
+        };
+        let control = Control::default();
+        let interrupt = &control.interrupt;
+        interrupt.store(true, std::sync::atomic::Ordering::Relaxed);
+        let rounds = rounds(5, Duration::ZERO);
+        let measured = run(&mut [&mut subject], &rounds, &control, &mut |_| {}, &|_| {
+            false
+        });
+        assert!(measured.unwrap()[0].blocks.is_empty());
     }
 
     #[test]

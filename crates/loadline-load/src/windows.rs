@@ -117,7 +117,7 @@ pub(crate) fn run<W: Send>(
         });
         (parts, clock)
     });
-    let mut windows = joined(parts);
+    let mut windows = joined(parts, place.windows_ns.len());
     distribute(
         &mut windows.outcomes,
         place.windows_ns,
@@ -127,12 +127,16 @@ pub(crate) fn run<W: Send>(
     windows
 }
 
-/// The results of all threads, window by window. The last window has all stalls.
-fn joined(parts: Vec<Windows>) -> Windows {
+/// The results of all threads, window by window, of a block of `count` windows. The last window has all stalls.
+pub(crate) fn joined(parts: Vec<Windows>, count: usize) -> Windows {
     let failed = parts.iter().any(|part| part.error.is_some());
     let lengths = parts.iter().map(|part| part.outcomes.len());
-    // A thread that failed has only the windows that it finished. One that was interrupted can be a window behind.
-    let common = if failed { lengths.min() } else { lengths.max() };
+    // One that was interrupted can be a window behind.
+    let common = if failed {
+        finished(&parts, count)
+    } else {
+        lengths.max()
+    };
     let mut windows = Windows::default();
     windows
         .outcomes
@@ -155,6 +159,16 @@ fn joined(parts: Vec<Windows>) -> Windows {
         last.stalls = stalls.stalls;
     }
     windows
+}
+
+/// The number of windows that all threads finished. A thread that failed has only those, and one that ended because
+/// another had failed has the window in which it ended as well.
+fn finished(parts: &[Windows], count: usize) -> Option<usize> {
+    let of_thread = |part: &Windows| match part.outcomes.len() {
+        all if part.error.is_some() || all == count => all,
+        some => some.saturating_sub(1),
+    };
+    parts.iter().map(of_thread).min()
 }
 
 /// Divides what was observed in the whole block among its windows, which end at `ends_ns`.
@@ -202,5 +216,128 @@ pub(crate) fn rate_of(block: &Block) -> Option<f64> {
     match block.pacing {
         Pacing::Open { rate, .. } => Some(rate),
         Pacing::Closed => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::pacing::ArrivalProcess;
+
+    /// Runs threads over `ends_ns` that do `work`, and counts the calls between windows.
+    fn run_threads(
+        threads: usize,
+        ends_ns: &[u64],
+        between: &mut dyn FnMut(),
+        work: impl Fn(usize, &Share<'_>) -> Windows + Sync,
+    ) -> Windows {
+        let block = Block {
+            pacing: Pacing::Open {
+                rate: 1_000.0,
+                arrivals: ArrivalProcess::Uniform,
+            },
+            stop: Stop::after(Duration::from_secs(3_600)),
+            interval: Duration::from_secs(1),
+            seed: 1,
+        };
+        let place = Place {
+            overdue: Duration::ZERO,
+            windows_ns: ends_ns,
+        };
+        let mut workers: Vec<usize> = (0..threads).collect();
+        let control = Control::default();
+        run(
+            &mut workers,
+            &block,
+            place,
+            &control,
+            between,
+            |thread, share| work(*thread, share),
+        )
+    }
+
+    fn outcomes(ops: &[u64]) -> Vec<Outcome> {
+        let of = |ops: &u64| Outcome {
+            ops: *ops,
+            ..Outcome::empty()
+        };
+        ops.iter().map(of).collect()
+    }
+
+    #[test]
+    fn failed_thread_ends_the_others_before_the_next_window_is_due() {
+        const HOUR_NS: u64 = 3_600_000_000_000;
+        let mut called = 0;
+        let between = &mut || called += 1;
+        let windows = run_threads(3, &[HOUR_NS, 2 * HOUR_NS], between, |thread, share| {
+            if thread == 1 {
+                return Windows::broken(Error::Subject("gone".into()));
+            }
+            while !share.board.is_abandoned() {
+                std::thread::yield_now();
+            }
+            Windows {
+                outcomes: outcomes(&[7]),
+                error: None,
+            }
+        });
+        assert_eq!(windows.error.unwrap().to_string(), "gone");
+        assert!(windows.outcomes.is_empty());
+        assert_eq!(called, 0);
+    }
+
+    #[test]
+    fn costs_are_read_once_between_windows_while_the_load_goes_on() {
+        let called = AtomicUsize::new(0);
+        let between = &mut || {
+            called.fetch_add(1, Ordering::Relaxed);
+        };
+        let windows = run_threads(2, &[1, 2, 3, 4], between, |_, _| {
+            while called.load(Ordering::Relaxed) < 3 {
+                std::thread::yield_now();
+            }
+            Windows {
+                outcomes: outcomes(&[1, 2, 3, 4]),
+                error: None,
+            }
+        });
+        assert!(windows.error.is_none());
+        let ops: Vec<u64> = windows.outcomes.iter().map(|one| one.ops).collect();
+        assert_eq!(ops, [2, 4, 6, 8]);
+        assert_eq!(called.into_inner(), 3);
+    }
+
+    #[test]
+    fn stall_that_two_threads_saw_is_one_of_the_window_that_it_began_in() {
+        let stalled = |start_ms: u64, in_flight: u64| {
+            let mut outcomes = outcomes(&[1, 1, 1]);
+            outcomes[2].stalls.push(Stall {
+                start: Duration::from_millis(start_ms),
+                length: Duration::from_millis(30),
+                in_flight,
+                generator: Duration::ZERO,
+                paused: Duration::ZERO,
+                answered: true,
+            });
+            Windows {
+                outcomes,
+                error: None,
+            }
+        };
+        let mut windows = joined(vec![stalled(120, 2), stalled(130, 3)], 3);
+        let ends_ns = [100_000_000, 200_000_000, 300_000_000];
+        distribute(&mut windows.outcomes, &ends_ns, &[], None);
+        let of = |window: usize| &windows.outcomes[window].stalls;
+        assert!(of(0).is_empty() && of(2).is_empty());
+        let [stall] = of(1)[..] else {
+            panic!("{:?}", of(1))
+        };
+        assert_eq!(stall.start, Duration::from_millis(20));
+        assert_eq!(
+            (stall.length, stall.in_flight),
+            (Duration::from_millis(40), 5)
+        );
     }
 }

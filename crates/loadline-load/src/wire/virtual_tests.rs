@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use crate::meter::Board;
 use crate::outcome::Outcome;
 use crate::pacing::{ArrivalProcess, Pacing, Stop};
 use crate::stall::Stall;
-use crate::windows;
+use crate::windows::{self, Windows};
 use crate::workload::Chooser;
 use crate::{Control, Error};
 
@@ -54,6 +55,10 @@ struct World {
     /// Periods in which other programs have the CPU, in order of time.
     busy: VecDeque<Period>,
     run_wait_ns: u64,
+    /// Time at which the server closes its connections.
+    closes_ns: Option<u64>,
+    /// Time of an interrupt, and the flag that it sets.
+    interrupt: Option<(u64, Arc<AtomicBool>)>,
 }
 
 impl World {
@@ -91,14 +96,22 @@ impl World {
         self.run(0);
     }
 
+    fn is_closed(&self) -> bool {
+        self.closes_ns
+            .is_some_and(|closes_ns| closes_ns <= self.now_ns)
+    }
+
     fn is_readable(&self, conn: usize) -> bool {
+        if self.is_closed() {
+            return true;
+        }
         let first = self.replies[conn].front();
         first.is_some_and(|reply_ns| *reply_ns <= self.now_ns)
     }
 
     fn next_reply_ns(&self) -> Option<u64> {
         let firsts = self.replies.iter().filter_map(VecDeque::front);
-        firsts.copied().min()
+        firsts.copied().chain(self.closes_ns).min()
     }
 }
 
@@ -115,7 +128,14 @@ impl System for Virtual {
     fn begin(&mut self, _: Clock) {}
 
     fn now_ns(&self) -> u64 {
-        self.with(|world| world.now_ns)
+        self.with(|world| {
+            if let Some((at_ns, flag)) = &world.interrupt
+                && *at_ns <= world.now_ns
+            {
+                flag.store(true, Ordering::Relaxed);
+            }
+            world.now_ns
+        })
     }
 
     fn run_wait_ns(&self) -> Option<u64> {
@@ -167,6 +187,9 @@ impl Transport for Socket {
 
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.world.with(|world| {
+            if world.is_closed() {
+                return Err(io::ErrorKind::ConnectionReset.into());
+            }
             let mut bytes = 0;
             while world.is_readable(self.conn) && bytes < buf.len() {
                 world.replies[self.conn].pop_front();
@@ -191,9 +214,36 @@ impl Transport for Socket {
 /// Drives `world` at the rate over windows that end by `stops`, with `window` operations in flight on each of four
 /// connections. The block has been due for `overdue`.
 fn drive(world: World, stops: &[Stop], window: u32, overdue: Duration) -> Vec<Outcome> {
+    let (windows_ns, stop) = windows::layout(stops, RATE);
+    let board = Board::new(Duration::from_secs(1), 1);
+    let place = Place {
+        overdue,
+        windows_ns: &windows_ns,
+    };
+    let windows = drive_thread(world, (0, 1), (stop, place), window, &board);
+    assert!(windows.error.is_none(), "{:?}", windows.error);
+    windows.outcomes
+}
+
+/// Drives `world` as one of some threads that share the rate, until the end of `place`, an error or an interrupt.
+fn drive_thread(
+    world: World,
+    thread: (usize, usize),
+    (stop, place): (Stop, Place<'_>),
+    window: u32,
+    board: &Board,
+) -> Windows {
     let connections = 4;
+    let control = Control {
+        interrupt: world
+            .interrupt
+            .as_ref()
+            .map(|(_, flag)| Arc::clone(flag))
+            .unwrap_or_default(),
+        ..Control::default()
+    };
     let world = Virtual(Arc::new(Mutex::new(World {
-        now_ns: overdue.as_nanos() as u64,
+        now_ns: place.overdue.as_nanos() as u64,
         replies: vec![VecDeque::new(); connections],
         ..world
     })));
@@ -209,7 +259,6 @@ fn drive(world: World, stops: &[Stop], window: u32, overdue: Duration) -> Vec<Ou
         let conn = Conn::new(Box::new(socket), Bytes, false);
         worker.adopt(worker.conns.len(), conn).unwrap();
     }
-    let (windows_ns, stop) = windows::layout(stops, RATE);
     let block = Block {
         pacing: Pacing::Open {
             rate: RATE,
@@ -219,15 +268,8 @@ fn drive(world: World, stops: &[Stop], window: u32, overdue: Duration) -> Vec<Ou
         interval: Duration::from_secs(1),
         seed: 1,
     };
-    let (board, control) = (Board::new(block.interval, 1), Control::default());
-    let place = Place {
-        overdue,
-        windows_ns: &windows_ns,
-    };
-    let share = block.share((0, 1), Clock::start(), &board, &control, place);
-    let windows = worker.run(&workload, &share);
-    assert!(windows.error.is_none(), "{:?}", windows.error);
-    windows.outcomes
+    let share = block.share(thread, Clock::start(), board, &control, place);
+    worker.run(&workload, &share)
 }
 
 /// Ten rounds of 600 ms.
@@ -378,4 +420,93 @@ fn block_counts_from_when_it_was_due() {
     // It was not the generator that was late.
     assert!(outcome.lag.value_at(0.99).unwrap() < 2 * MS);
     assert_eq!(cause(&longest(&outcomes)), StallCause::Server);
+}
+
+/// The ten rounds on one of several threads.
+fn drive_ten_rounds(world: World, thread: (usize, usize), board: &Board) -> Windows {
+    let (windows_ns, stop) = windows::layout(&ten_rounds(), RATE);
+    let place = Place {
+        overdue: Duration::ZERO,
+        windows_ns: &windows_ns,
+    };
+    drive_thread(world, thread, (stop, place), 1, board)
+}
+
+fn ops(windows: &Windows) -> Vec<u64> {
+    windows.outcomes.iter().map(|block| block.ops).collect()
+}
+
+#[test]
+fn error_in_the_middle_keeps_the_windows_before_it() {
+    let board = Board::new(Duration::from_secs(1), 1);
+    let closing = World {
+        closes_ns: Some(2 * S),
+        ..World::default()
+    };
+    let windows = drive_ten_rounds(closing, (0, 1), &board);
+    assert!(
+        matches!(windows.error, Some(Error::AllLost { .. })),
+        "{:?}",
+        windows.error
+    );
+    assert_eq!(ops(&windows), [300; 3]);
+}
+
+#[test]
+fn interrupt_ends_with_the_window_that_it_comes_in() {
+    let board = Board::new(Duration::from_secs(1), 1);
+    let interrupted = World {
+        interrupt: Some((2 * S, Arc::default())),
+        ..World::default()
+    };
+    let windows = drive_ten_rounds(interrupted, (0, 1), &board);
+    assert!(windows.error.is_none(), "{:?}", windows.error);
+    assert_eq!(ops(&windows), [300, 300, 300, 101]);
+    let is_cut: Vec<bool> = windows.outcomes.iter().map(|one| one.cut_short).collect();
+    assert_eq!(is_cut, [false, false, false, true]);
+}
+
+/// The server does not answer any more when the interrupt comes, and rounds end while the load waits for replies.
+#[test]
+fn interrupt_during_a_stall_keeps_its_results() {
+    for stop in [(S, 4 * S), (S, 3_600 * S)] {
+        let board = Board::new(Duration::from_secs(1), 1);
+        let interrupted = World {
+            stops: vec![stop],
+            interrupt: Some((2 * S, Arc::default())),
+            ..World::default()
+        };
+        let windows = drive_ten_rounds(interrupted, (0, 1), &board);
+        assert!(windows.error.is_none(), "{stop:?}: {:?}", windows.error);
+        let is_cut: Vec<bool> = windows.outcomes.iter().map(|one| one.cut_short).collect();
+        assert_eq!(is_cut, [false, false, false, true], "{stop:?}");
+        let length = longest(&windows.outcomes).length;
+        assert!(length >= Duration::from_secs(3), "{stop:?}: {length:?}");
+    }
+}
+
+#[test]
+fn window_of_several_threads_is_the_sum_of_theirs() {
+    let board = Board::new(Duration::from_secs(1), 3);
+    let parts = (0..3).map(|thread| drive_ten_rounds(World::default(), (thread, 3), &board));
+    let windows = windows::joined(parts.collect(), 10);
+    assert!(windows.error.is_none(), "{:?}", windows.error);
+    assert_eq!(ops(&windows), [300; 10]);
+}
+
+#[test]
+fn error_of_one_thread_ends_all_with_their_common_windows() {
+    let board = Board::new(Duration::from_secs(1), 2);
+    let closing = World {
+        closes_ns: Some(2 * S),
+        ..World::default()
+    };
+    let broken = drive_ten_rounds(closing, (0, 2), &board);
+    board.abandon();
+    let abandoned = drive_ten_rounds(World::default(), (1, 2), &board);
+    // It sees the end of the other when its first interval ends, which is in its second window.
+    assert_eq!((broken.outcomes.len(), abandoned.outcomes.len()), (3, 2));
+    let windows = windows::joined(vec![broken, abandoned], 10);
+    assert!(windows.error.is_some());
+    assert_eq!(ops(&windows), [300]);
 }

@@ -273,7 +273,10 @@ impl<'r, F: Framing, S: System> Running<'r, F, S> {
             }
         };
         if over || self.quota == 0 || self.share.control.interrupted() {
-            self.meter.part.cut_short = self.share.control.interrupted();
+            if self.share.control.interrupted() {
+                self.meter.part.cut_short = true;
+                self.meter.end_with_this_window();
+            }
             self.stopped_ns = Some(now_ns);
         }
     }
