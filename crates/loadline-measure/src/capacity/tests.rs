@@ -209,8 +209,9 @@ fn interval_of_a_noisy_server_holds_its_capacity() {
         let truth = server.truth(&slo);
         let (low, high) = answer.interval();
         let Some(low) = low else {
-            let held = answer.curve.iter().any(|point| point.trials.held > 0);
-            assert!(!held, "seed {seed}: {:?}", answer.curve);
+            // At a rate without a verdict, some trials can hold by luck and more fail.
+            let holds = |point: &Point| point.trials.held > point.trials.failed;
+            assert!(!answer.curve.iter().any(holds), "seed {seed}: {:?}", answer.curve);
             continue;
         };
         stated += 1;
