@@ -211,7 +211,11 @@ fn interval_of_a_noisy_server_holds_its_capacity() {
         let Some(low) = low else {
             // At a rate without a verdict, some trials can hold by luck and more fail.
             let holds = |point: &Point| point.trials.held > point.trials.failed;
-            assert!(!answer.curve.iter().any(holds), "seed {seed}: {:?}", answer.curve);
+            assert!(
+                !answer.curve.iter().any(holds),
+                "seed {seed}: {:?}",
+                answer.curve
+            );
             continue;
         };
         stated += 1;

@@ -146,6 +146,15 @@ pub struct Throttled {
 }
 
 impl Throttled {
+    /// The periods of two stretches of time.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            periods: self.periods.saturating_add(other.periods),
+            throttled: self.throttled.saturating_add(other.throttled),
+        }
+    }
+
     /// Whether the quota stopped the group in more than a tenth of the periods.
     #[must_use]
     pub fn is_limit(&self) -> bool {

@@ -413,6 +413,7 @@ pub(crate) fn examine(
         undeclared: around.undeclared,
         null_speedup: around.null_speedup,
         persistence: around.persistence,
+        server_throttled: around.server_throttled,
         evicted_keys: around.evicted_keys,
         swapped_bytes: around.swapped_bytes,
         other_clients: around.other_clients,

@@ -42,6 +42,7 @@ impl Tally {
         }
         for (all, new) in self.around.iter_mut().zip(around) {
             let evicted = all.evicted_keys.zip(new.evicted_keys);
+            let throttled = all.server_throttled.zip(new.server_throttled);
             let mut undeclared = std::mem::take(&mut all.undeclared);
             for (name, count) in &new.undeclared {
                 match undeclared.iter_mut().find(|(known, _)| known == name) {
@@ -52,6 +53,10 @@ impl Tally {
             *all = Evidence {
                 undeclared,
                 evicted_keys: evicted.map(|(one, other)| one + other),
+                server_throttled: throttled
+                    .map(|(one, other)| one.and(other))
+                    .or(all.server_throttled)
+                    .or(new.server_throttled),
                 other_clients: all.other_clients.max(new.other_clients),
                 ..new
             };

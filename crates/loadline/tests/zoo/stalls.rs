@@ -1,11 +1,14 @@
 //! Runs that something interrupts: a server that is stopped, a host that takes the CPUs.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use loadline_measure::Record;
+use loadline_measure::doctor::Finding;
 use loadline_measure::record::StallCause;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use thread_priority::{
@@ -118,4 +121,73 @@ fn a_host_that_takes_the_cpus() {
         .count();
     assert!(by_host > 0, "{:#?}", record.cases[0].stalls);
     caught("stalls by the host", "LL037", &record.doctor);
+}
+
+/// A control group of its own with a CPU quota of a tenth; removed in the end.
+struct Group(PathBuf);
+
+impl Group {
+    /// Makes a group of either version; `None` where this process may not, or no CPU controller is mounted.
+    fn with_quota() -> Option<Self> {
+        let own = format!("loadline-zoo-{}", std::process::id());
+        let first = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"];
+        let quotas: [(&str, &[(&str, &str)]); 2] = [
+            (
+                "cpu.cfs_quota_us",
+                &[("cpu.cfs_period_us", "20000"), ("cpu.cfs_quota_us", "2000")],
+            ),
+            ("cpu.max", &[("cpu.max", "2000 20000")]),
+        ];
+        first
+            .into_iter()
+            .chain(["/sys/fs/cgroup"])
+            .find_map(|mount| {
+                let dir = Path::new(mount).join(&own);
+                fs::create_dir(&dir).ok()?;
+                let group = Self(dir);
+                let (_, settings) = quotas
+                    .iter()
+                    .find(|(file, _)| group.0.join(file).exists())?;
+                let is_set =
+                    |(file, value): &(&str, &str)| fs::write(group.0.join(file), value).is_ok();
+                settings.iter().all(is_set).then_some(group)
+            })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn quota_of_the_server_is_not_the_contention_of_others() {
+    let _alone = alone();
+    let Some(group) = Group::with_quota() else {
+        println!("| a CPU quota of the server | - | needs the right to make a control group |");
+        return;
+    };
+    let redis = Redis::start(&[]);
+    fs::write(group.0.join("cgroup.procs"), redis.pid().to_string()).unwrap();
+    let (dir, url) = (Dir::new(), redis.url());
+    let words = "--workload get --keys 500 --connections 8 --threads 1 --duration 700ms --rounds 3";
+    let record = measured(
+        &dir,
+        &[&[url.as_str()], &words.split(' ').collect::<Vec<_>>()[..]].concat(),
+    );
+    // A group with a process cannot be removed.
+    drop(redis);
+    let found = caught("a CPU quota of the server", "LL028", &record.doctor);
+    assert!(
+        found.evidence.contains("control group stopped it in"),
+        "{}",
+        found.evidence
+    );
+    let blames_others = |finding: &Finding| finding.evidence.contains("other programs");
+    assert!(
+        !record.doctor.iter().any(blames_others),
+        "{:#?}",
+        record.doctor
+    );
 }
