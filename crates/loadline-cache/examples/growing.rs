@@ -93,7 +93,7 @@ fn buy(store: &dyn KeyValue, shop: &str, stock: &str, customer: usize) -> Result
     Ok(bought)
 }
 
-/// What belongs to an order. Its keys have a hash tag, so that they are in one slot of a cluster.
+/// The entries of an order. Its keys have a hash tag, so that they are in one slot of a cluster.
 fn order(shop: &str, name: &str) -> Batch {
     let mut batch = Batch::new();
     let key = |field: &str| format!("{shop}:{{order:{name}}}:{field}").into_bytes();

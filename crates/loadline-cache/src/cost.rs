@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-/// What an object costs with a tier and without it. All times are means.
+/// The costs of an object with a tier and without it. All times are means.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     /// To make the object without the tier: to load or generate it.
@@ -24,7 +24,7 @@ pub struct Costs {
     pub set: Duration,
     /// The share of reads (0 to 1) that the tier does not answer.
     pub down_share: f64,
-    /// How long such a read waits.
+    /// Time that such a read waits.
     pub timeout: Duration,
 }
 
@@ -55,7 +55,7 @@ impl Costs {
         }
     }
 
-    /// How expensive an object must be at this hit ratio for the tier to pay; `None` at a hit ratio of 0.
+    /// The least cost of making an object for which the tier pays at this hit ratio; `None` at a hit ratio of 0.
     #[must_use]
     pub fn least_recompute(&self, hit_ratio: f64) -> Option<Duration> {
         let cost = (1.0 - hit_ratio) * self.miss_ns() + self.down_ns();

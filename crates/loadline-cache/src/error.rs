@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// Why the application could not load a value. All callers that waited for it share it.
+/// The error of the application that could not load a value. All callers that waited for it share it.
 pub type LoadError = Arc<dyn std::error::Error + Send + Sync>;
 
 /// The reason why an operation has no result.
@@ -14,7 +14,7 @@ pub enum Error {
     Url {
         /// The part of the URL before any password.
         url: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The store of this process failed.

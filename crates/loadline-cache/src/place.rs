@@ -1,4 +1,4 @@
-//! What a URL names.
+//! The places of stores that URLs name.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) struct Wait {
     pub(crate) timeout: Duration,
 }
 
-/// How long a write waits for replicas by default.
+/// Default time that a write waits for replicas.
 const WAIT_MS: u64 = 1_000;
 /// The interval of `durability=interval` by default.
 const INTERVAL_MS: u64 = 1_000;

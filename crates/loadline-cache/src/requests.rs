@@ -1,4 +1,4 @@
-//! What is sent to servers.
+//! Requests to servers.
 
 use std::time::Duration;
 

@@ -59,7 +59,7 @@ pub(super) struct RemoteTasks<N: Nodes> {
     has_no_scripts: AtomicBool,
 }
 
-/// What is done on a connection to a node.
+/// An operation on a connection to a node.
 enum Work<'a, T> {
     Swap {
         key: &'a [u8],
@@ -71,7 +71,7 @@ enum Work<'a, T> {
     Leased(LeasedWrite<'a>),
 }
 
-/// What came of it.
+/// The result of a [`Work`].
 enum Done<T> {
     Swapped(bool),
     Applied,

@@ -7,10 +7,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the lease of a key has while it is loaded.
+/// The value of a key's lease while the key is loaded.
 pub(crate) type Token = Arc<[u8]>;
 
-/// What is to be written at a key.
+/// A write that a key of the tier is to get.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Write {
     Put {
@@ -18,7 +18,7 @@ pub(crate) enum Write {
         ttl: Option<Duration>,
         /// Whether it replaces an older value, which must not come back if this one is lost.
         replaces: bool,
-        /// What the lease of the key must still have, for a value that was loaded.
+        /// The token that the lease of the key must still have, for a value that was loaded.
         token: Option<Token>,
     },
     Delete,
@@ -56,7 +56,7 @@ pub(crate) struct Backlog {
     deletes: usize,
     /// Keys and places in the order of their writes. Places that `waiting` does not have any more are skipped.
     order: VecDeque<(Vec<u8>, u64)>,
-    /// What is being written at the moment.
+    /// Writes that are being sent at the moment.
     underway: HashMap<Vec<u8>, Write>,
     /// Bytes of both.
     bytes: usize,

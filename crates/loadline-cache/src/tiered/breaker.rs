@@ -123,7 +123,7 @@ impl Breaker {
         ]
     }
 
-    /// How often the tier was not read any more.
+    /// Number of times that a breaker stopped the reads of the tier.
     pub(crate) fn opened(&self) -> u64 {
         self.tier.opened + self.reads.opened
     }

@@ -124,22 +124,22 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
         self
     }
 
-    /// How long to remember that there is no object. Default: not at all.
+    /// The time for which the absence of an object is remembered. Default: not at all.
     #[must_use]
     pub fn absent_ttl(mut self, ttl: Duration) -> Self {
         self.lifetimes.absent_ttl = Some(ttl);
         self
     }
 
-    /// How long a value in memory is served after its time to live, while it is loaded again in the background. Default
-    /// not at all.
+    /// The time for which a value in memory is served after its time to live, while it is loaded again in the
+    /// background. Default not at all.
     #[must_use]
     pub fn stale_for(mut self, time: Duration) -> Self {
         self.lifetimes.stale_for = time;
         self
     }
 
-    /// How long after its time to live a value is served if it cannot be loaded. Default not at all.
+    /// The time after its time to live for which a value is served if it cannot be loaded. Default not at all.
     #[must_use]
     pub fn stale_on_error(mut self, time: Duration) -> Self {
         self.lifetimes.stale_on_error = time;

@@ -18,7 +18,7 @@ use super::metrics::{Metrics, Stats};
 use super::weigh::allocated;
 use super::worth::Worth;
 
-/// What an entry takes beyond its key and its fields: its place in the lists and the table of memory, with their room to
+/// Bytes of an entry beyond its key and its fields: its place in the lists and the table of memory, with their room to
 /// spare, and the counts of the `Arc`. Measured by `tests/memory.rs`.
 const ENTRY_BYTES: usize = 64;
 /// The share of nanoseconds in a microsecond: a shared tier counts in microseconds.
@@ -45,7 +45,7 @@ pub(crate) struct Core<K, V> {
     pub(crate) last_stamp: AtomicU64,
 }
 
-/// What memory has.
+/// The result of looking a key up in memory.
 #[derive(Debug)]
 pub(crate) enum Look<V> {
     Hit(Option<Arc<V>>),

@@ -1,4 +1,4 @@
-//! How long a value may be used.
+//! Lifetimes of values.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl<V> Clone for Entry<V> {
     }
 }
 
-/// What an entry is good for at a moment.
+/// The use that an entry can be put to at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Freshness {
     Fresh,
@@ -99,7 +99,7 @@ impl Lifetimes {
         now.saturating_add(after.saturating_sub(age))
     }
 
-    /// How long a value is kept after its time to live.
+    /// The time for which a value is kept after its time to live, in nanoseconds.
     pub(crate) fn kept_ns(&self) -> u64 {
         to_ns(self.stale_for.max(self.stale_on_error))
     }

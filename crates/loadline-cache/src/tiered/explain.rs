@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::worth::Worth;
 
-/// What was found on the way.
+/// The outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Found {
@@ -109,9 +109,9 @@ impl fmt::Display for Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step {
-    /// What was found.
+    /// The outcome.
     pub found: Found,
-    /// How long it took. Steps in memory are not timed.
+    /// Duration of the step. Steps in memory are not timed.
     pub elapsed: Option<Duration>,
 }
 
@@ -121,7 +121,7 @@ pub struct Step {
 pub struct Explanation {
     /// The steps in their order.
     pub steps: Vec<Step>,
-    /// What the tier costs and saves, once it was read and a value was loaded.
+    /// The costs and savings of the tier, once it was read and a value was loaded.
     pub worth: Option<Worth>,
 }
 

@@ -15,7 +15,7 @@ use quick_cache::DefaultHashBuilder;
 
 use crate::LoadError;
 
-/// What a flight ended with.
+/// The end of a flight.
 #[derive(Debug)]
 pub(crate) enum Outcome<V> {
     Value(Option<Arc<V>>),
@@ -53,7 +53,7 @@ struct State<V> {
     wakers: Vec<Waker>,
 }
 
-/// What one caller does about a key.
+/// The load or the write of a key by one caller, whose end others wait for.
 #[derive(Debug)]
 pub(crate) struct Flight<V> {
     state: Mutex<State<V>>,

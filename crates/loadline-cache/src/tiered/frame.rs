@@ -1,4 +1,4 @@
-//! What a tier of bytes keeps: a value with what is needed to judge it.
+//! Frames, the bytes that a tier keeps: a value with the data needed to judge it.
 //!
 //! Numbers are little-endian.
 //!
@@ -31,7 +31,7 @@ const ABSENT_BIT: u8 = 0b100;
 /// Where the checksum begins.
 const CHECKSUM_AT: usize = 40;
 
-/// How bodies above a size are compressed.
+/// Compression of bodies above a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Compression {
@@ -52,7 +52,7 @@ const NONE: u8 = 0;
 const LZ4: u8 = 1;
 const ZSTD: u8 = 2;
 
-/// How frames are written and which ones are accepted.
+/// The format in which frames are written and that they must have to be accepted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Format {
     pub(crate) schema: u32,
@@ -83,7 +83,7 @@ pub(crate) struct Times {
     pub(crate) fresh_until: u64,
 }
 
-/// Why a frame is not used.
+/// The reason why a frame is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// Damaged, or never a frame.

@@ -84,8 +84,8 @@ impl Hedge {
         }
     }
 
-    /// How long a read of `keys` keys has, if that is known yet. Several keys have the time of their number, and at least
-    /// that of a single one.
+    /// Time to wait for a read of `keys` keys, if that is known yet. Several keys have the time of their number, and at
+    /// least that of a single one.
     pub(crate) fn patience(&self, keys: usize) -> Option<Duration> {
         let usual = match (self.at, keys) {
             (HedgeAt::After(time), _) => return Some(time.min(self.most)),

@@ -36,7 +36,7 @@ pub enum WriteMode {
     ReadOnly,
 }
 
-/// How long a lease lasts at least. It is left to its expiry where a load has no value to write.
+/// The least duration of a lease by default. A lease is left to its expiry where a load has no value to write.
 const LEASE: Duration = Duration::from_secs(60);
 
 /// The guess before the first value was seen.
@@ -61,7 +61,7 @@ pub(crate) struct Lower<K, V> {
     pub(crate) hedge: Option<Arc<Hedge>>,
     /// Whether processes share the tier, so that loads need leases.
     pub(crate) is_shared: bool,
-    /// How long a process that loads keeps others from loading.
+    /// The least duration of a lease, for which other processes do not load. `None`: [`LEASE`].
     pub(crate) lease: Option<Duration>,
     pub(crate) longest_load_ns: AtomicU64,
     /// A write whose notice has not arrived yet, and when it was sent.
@@ -132,7 +132,7 @@ pub(crate) fn overtaken(happened: Vec<bool>) -> Vec<usize> {
     overtaken.map(|(place, _)| place).collect()
 }
 
-/// What a tier knows about a key.
+/// The answer of a tier for a key.
 #[derive(Debug)]
 pub(crate) enum Found<V> {
     Value(Option<V>, Times),
@@ -141,7 +141,7 @@ pub(crate) enum Found<V> {
     Nothing(Why),
 }
 
-/// What a tier has at a key, and how long it took to decode.
+/// The answer of a tier for a key, and the time that decoding it took.
 #[derive(Debug)]
 pub(crate) struct Decoded<V> {
     pub(crate) found: Found<V>,
@@ -158,7 +158,7 @@ impl<V> Decoded<V> {
     }
 }
 
-/// Why there is no usable value.
+/// The reason why there is no usable value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     Missing,
@@ -266,7 +266,7 @@ impl<K, V> Lower<K, V> {
         }
     }
 
-    /// How long a lease lasts: longer than loads have taken so far, since a value is kept only while its lease lasts.
+    /// The duration of a lease: longer than loads have taken so far, since a value is kept only while its lease lasts.
     pub(crate) fn lease_time(&self) -> Duration {
         let longest = Duration::from_nanos(self.longest_load_ns.load(Relaxed));
         self.lease.unwrap_or(LEASE).max(4 * longest)
@@ -304,7 +304,7 @@ impl<K, V> Lower<K, V> {
         probe.take_if(is_it).map(|(_, since)| since.elapsed())
     }
 
-    /// What a request that failed after `elapsed` is called.
+    /// The outcome that is recorded for a request that failed after `elapsed`.
     pub(crate) fn failure(&self, elapsed: Duration) -> Seen {
         if elapsed < self.timeout {
             Seen::TierFailed

@@ -14,7 +14,8 @@ const MOST_SHARDS: u64 = 64;
 
 /// Keys that were pushed out and are remembered, as a share of the entries that are expected to fit.
 const REMEMBERED: f64 = 0.5;
-/// What a place in memory has beyond a key and its fields: its state, its neighbours in the lists, and its part of the table.
+/// Bytes of a place in memory beyond a key and its fields: its state, its neighbours in the lists, and its part of the
+/// table.
 pub(crate) const PLACE_BYTES: usize = 24;
 
 /// An entry carries its weight, which was taken once.
@@ -27,8 +28,8 @@ impl<K, V> Weighter<K, Entry<V>> for Weight {
     }
 }
 
-/// What an insert has pushed out. The default of `quick_cache` keeps two of them, and drops others under its lock, where
-/// a value that uses the cache when it is dropped would wait for itself.
+/// Keeps everything that an insert has pushed out. The default of `quick_cache` keeps two of them, and drops others
+/// under its lock, where a value that uses the cache when it is dropped would wait for itself.
 #[derive(Debug, Clone, Copy)]
 struct KeepEvicted;
 

@@ -199,11 +199,11 @@ pub(crate) struct TierMetrics {
     pub(crate) written_bytes: Counter,
 }
 
-/// How long something took. Quantiles are exact to 1 %.
+/// Durations of an operation. Quantiles are exact to 1 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Times {
-    /// How often it was measured.
+    /// Number of measurements.
     pub count: u64,
     /// The median.
     pub p50: Duration,
@@ -213,7 +213,7 @@ pub struct Times {
     pub max: Duration,
 }
 
-/// What a cache has done so far.
+/// Counts and times of a cache so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -245,7 +245,7 @@ pub struct Stats {
     pub tier: Option<TierStats>,
 }
 
-/// What the tier below memory has done so far.
+/// Counts and times of the tier below memory so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TierStats {
@@ -294,8 +294,8 @@ pub struct TierStats {
     /// Loaded values that were not kept, since the key was invalidated or written by another process during the load, or
     /// the load took longer than four times the longest before and a minute.
     pub overtaken: u64,
-    /// How long notices are on their way, by some of the writes of this process: from the moment when the value was sent
-    /// until its notice was taken. Empty unless the tier is [tracked](super::Tier::tracked).
+    /// Delays of notices, for some of the writes of this process: from the moment when the value was sent until its
+    /// notice was taken. Empty unless the tier is [tracked](super::Tier::tracked).
     pub notices: Times,
     /// Notices that a value has changed in the tier, including those of the writes of this process.
     pub changed: u64,
@@ -316,7 +316,7 @@ pub struct TierStats {
     /// Whether the breaker of values or that of invalidations is open: they are not sent, except for a probe now and then,
     /// while the tier can be read. So it is with a Redis server that is full, a replica, or without enough replicas.
     pub refuses_writes: bool,
-    /// How often one of the breakers of `is_open` has opened.
+    /// Number of times that one of the breakers of `is_open` has opened.
     pub opened: u64,
     /// Writes that the tier does not have yet.
     pub backlog: u64,

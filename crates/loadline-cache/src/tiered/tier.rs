@@ -164,7 +164,7 @@ impl Tier {
         self
     }
 
-    /// What comes before each key, such as `floors:`. Default nothing.
+    /// The prefix of each key, such as `floors:`. Default nothing.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<Vec<u8>>) -> Self {
         self.prefix = prefix.into();

@@ -12,7 +12,7 @@ use super::key::Key;
 use crate::Error;
 use crate::place::Place;
 
-/// How soon after its last handle the connection of a cache is closed.
+/// The longest time for which the connection of a cache outlives the last handle of the cache.
 const LOOK: Duration = Duration::from_secs(1);
 /// Pauses between attempts to begin.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -121,7 +121,7 @@ impl Notices {
     }
 }
 
-/// What to do after a notice, or after a time without one.
+/// The next step after a notice, or after a time without one.
 #[derive(Debug, PartialEq, Eq)]
 enum After {
     /// Wait for the next notice.

@@ -11,7 +11,7 @@ use super::lower::{Failure, Found, Lower};
 use super::metrics::Held;
 use crate::Error;
 
-/// What [`Cache::warm_up`](super::Cache::warm_up) has done.
+/// The work that [`Cache::warm_up`](super::Cache::warm_up) has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WarmUp {
@@ -23,11 +23,11 @@ pub struct WarmUp {
     pub bytes: u64,
     /// Values that were not usable, or that another caller was loading or writing.
     pub left_out: u64,
-    /// Why it ended.
+    /// The reason for its end.
     pub end: WarmUpEnd,
 }
 
-/// Why a warm-up ended.
+/// The reason for the end of a warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WarmUpEnd {
@@ -65,7 +65,7 @@ impl<K: Key, V> Batch<'_, K, V> {
 }
 
 impl<K: Key> Warming<K> {
-    /// What the keys of the tier begin with.
+    /// The prefix of the tier's keys.
     pub(crate) fn prefix(&self) -> &[u8] {
         &self.prefix
     }

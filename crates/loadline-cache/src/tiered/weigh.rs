@@ -56,7 +56,8 @@ pub trait Weigh {
     fn held_bytes(&self) -> usize;
 }
 
-/// What an allocation of so many bytes takes, with a share of what lies idle between allocations of different sizes.
+/// Bytes that an allocation of `bytes` takes, with a share of the room that lies idle between allocations of different
+/// sizes.
 pub(crate) fn allocated(bytes: usize) -> usize {
     if bytes == 0 || bytes > isize::MAX as usize / 2 {
         return bytes;
@@ -83,7 +84,7 @@ pub fn entry_bytes(key_bytes: u64, value_bytes: u64) -> u64 {
         .saturating_add(held(value_bytes))
 }
 
-/// What a value takes in an `Arc` of its own.
+/// Bytes that a value takes in an `Arc` of its own.
 pub(crate) fn weight_in_arc<V: Weigh>(value: &V) -> u64 {
     (allocated(ARC_BYTES + size_of::<V>()) - ARC_BYTES + value.held_bytes()) as u64
 }

@@ -25,7 +25,7 @@ pub(crate) fn is_sampled(key: &[u8]) -> bool {
     mix(u64::from(crc32c::crc32c(key))).is_multiple_of(SAMPLE)
 }
 
-/// What the tier costs and saves, by the reads and loads so far, of which the newest count most.
+/// The costs and savings of the tier, by the reads and loads so far, of which the newest count most.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Worth {

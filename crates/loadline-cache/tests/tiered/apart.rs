@@ -69,7 +69,7 @@ struct Change {
     returned: Duration,
 }
 
-/// What a process does in some settings. It changes the keys whose remainder by 2 is its number, and reads all of them.
+/// A process in some settings. It changes the keys whose remainder by 2 is its number, and reads all of them.
 struct Process {
     number: u64,
     settings: Settings,

@@ -25,7 +25,7 @@ struct Gate {
     may_end: Mutex<Receiver<()>>,
 }
 
-/// What both processes load: a number, which one of them has read before the other one changes it.
+/// The source of both processes: a number, which one of them has read before the other one changes it.
 #[derive(Clone, Default)]
 struct Source {
     number: Arc<AtomicU64>,
@@ -76,7 +76,7 @@ impl Settings {
     }
 }
 
-/// What a process does, for threads and for tasks.
+/// The operations of a process, for threads and for tasks.
 trait Process: Sync {
     fn get(&self, key: u32) -> Vec<u8>;
     fn change(&self, key: u32, value: Option<Vec<u8>>);

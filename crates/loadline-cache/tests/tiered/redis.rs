@@ -55,7 +55,7 @@ impl Redis {
         connection.run(command).unwrap();
     }
 
-    /// How often each command was executed.
+    /// Number of executions of each command.
     pub(super) fn command_stats(&self) -> HashMap<String, u64> {
         let mut connection = Client::open(&self.url()).unwrap().blocking().unwrap();
         let info: String = connection.run(cmd("INFO").arg("commandstats")).unwrap();

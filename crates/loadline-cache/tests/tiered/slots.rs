@@ -15,7 +15,7 @@ const KEYS: u32 = 60;
 
 type Pages = Cache<u32, Vec<u8>>;
 
-/// What the loads return, and the writer writes.
+/// The number that the loads return, and that the writer changes.
 #[derive(Clone, Default)]
 struct Source(Arc<AtomicU64>);
 

@@ -107,7 +107,7 @@ fn it_ends_at_its_limits() {
     assert!(matches!(alone.warm_up(1, LONG), Err(Error::Settings(_))));
 }
 
-/// What the tier had before an update never gets into memory after it.
+/// A value that the tier had before an update never gets into memory after it.
 #[test]
 fn it_brings_back_nothing_that_was_replaced() {
     let store = Faulty::new();

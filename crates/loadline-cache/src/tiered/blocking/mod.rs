@@ -54,7 +54,7 @@ struct Background<K> {
     drains: Option<SyncSender<()>>,
 }
 
-/// What handles and the threads in the background need.
+/// The parts that handles and the threads in the background share.
 struct Shared<K, V> {
     core: Core<K, V>,
     link: Option<Link>,
@@ -210,13 +210,13 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
         shared.core.stats().tier.map_or(0, |tier| tier.backlog)
     }
 
-    /// What the tier below memory costs and saves, once it was read and a value was loaded.
+    /// The costs and savings of the tier below memory, once it was read and a value was loaded.
     #[must_use]
     pub fn worth(&self) -> Option<Worth> {
         self.shared.core.worth()
     }
 
-    /// What the cache has done so far.
+    /// Counts and times of the cache so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared.core.stats()
@@ -255,7 +255,7 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
     }
 }
 
-/// How long `flush` tries.
+/// Time that `flush` tries.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl<K: Key, V> AsRef<Core<K, V>> for Shared<K, V> {

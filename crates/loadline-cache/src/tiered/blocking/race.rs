@@ -17,7 +17,7 @@ type Read = (Result<Vec<Option<Vec<u8>>>, Failure>, Duration);
 /// The result of a load, or its panic, and how long it took.
 type Load<V> = (thread::Result<Result<Option<V>, LoadError>>, Duration);
 
-/// What the two threads of a race and the caller share.
+/// The state that the two threads of a race and the caller share.
 struct Race<V> {
     state: Mutex<State<V>>,
     changed: Condvar,
@@ -30,7 +30,7 @@ struct State<V> {
     is_over: bool,
 }
 
-/// What the caller goes on with.
+/// The result that the caller continues with.
 enum First<V> {
     Read(Read),
     Load(Load<V>),

@@ -26,7 +26,7 @@ impl<K: Key, V> Fetch<K, V> {
 }
 
 impl<K: Key, V> Core<K, V> {
-    /// How long to wait for the answer to a question before its values are loaded as well. `None`: until the timeout.
+    /// Time to wait for the answer to a question before its values are loaded as well. `None`: until the timeout.
     pub(crate) fn patience(&self, question: &Question<'_>) -> Option<Duration> {
         let hedge = self.lower.as_ref()?.hedge.as_ref()?;
         hedge.patience(question.slots.len())

@@ -28,7 +28,7 @@ const MOST_DOUBLINGS: u32 = 4;
 /// The longest token that is believed to be one.
 const TOKEN_BYTES: usize = 64;
 
-/// What a key has to do with leases.
+/// The state of a key's lease, as this call knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Lease {
     /// It was not asked for.
@@ -45,7 +45,7 @@ pub(super) enum Lease {
 }
 
 impl Lease {
-    /// What the lease must have when the value is written.
+    /// The token that the lease must have when the value is written.
     pub(super) fn token(&self) -> Option<Token> {
         match self {
             Self::Held(token) | Self::Borrowed(token) => Some(Arc::clone(token)),

@@ -39,7 +39,7 @@ struct Slot<K: Key, V> {
     bytes: Vec<u8>,
     lead: Option<Lead<K, V>>,
     wait: Option<Arc<Flight<V>>>,
-    /// What memory had at the beginning, or the tier below: older than its time to live.
+    /// The entry that memory had at the beginning, or the tier below: older than its time to live.
     older: Option<Entry<V>>,
     /// Whether only what is newer than `older` is an answer.
     is_refresh: bool,
@@ -69,7 +69,7 @@ pub(crate) struct Loading<'c> {
     _in_flight: Held<'c>,
 }
 
-/// What a call needs next.
+/// The next thing that a call needs.
 pub(crate) enum Work<'c, V> {
     /// A read of the tier below.
     Ask(Question<'c>),
@@ -210,7 +210,7 @@ impl<K: Key, V> Core<K, V> {
         Some(Fetch { slots: vec![slot] })
     }
 
-    /// What is to be done next for a call, or `None` if all its keys are answered.
+    /// The next thing to be done for a call, or `None` if all its keys are answered.
     pub(crate) fn next(&self, fetch: &mut Fetch<K, V>) -> Option<Work<'_, V>> {
         if let Some(question) = self.question(fetch) {
             return Some(Work::Ask(question));

@@ -9,7 +9,7 @@ use super::world::World;
 use super::{Call, MS, Model};
 use crate::Leased;
 
-/// What a call waits for.
+/// The next thing that a call waits for, and its result.
 pub(super) enum Stage<'c> {
     Next,
     Asked(Question<'c>, Option<Result<Vec<Option<Vec<u8>>>, Failure>>),

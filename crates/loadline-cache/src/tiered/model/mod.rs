@@ -167,7 +167,7 @@ fn run(seed: u64) -> bool {
     has_lost
 }
 
-/// What another process would read.
+/// Checks what another process would read.
 fn check_restart(core: &Model, world: &World) {
     let lower = core.lower.as_ref().unwrap();
     for key in 0..KEYS {

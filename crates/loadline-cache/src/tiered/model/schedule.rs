@@ -22,7 +22,7 @@ pub(super) enum Actor<'c> {
     Drain(Drain<'c, u8, Vec<u8>>, Option<Written>),
 }
 
-/// What a caller in a process does.
+/// A caller in a process.
 pub(super) struct Acting<'c> {
     process: usize,
     actor: Actor<'c>,

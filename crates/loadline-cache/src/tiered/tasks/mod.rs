@@ -43,7 +43,7 @@ macro_rules! on_store {
 }
 /// Refreshes at a time. More are not begun.
 const MOST_REFRESHES: usize = 64;
-/// How long `flush` tries.
+/// Time that `flush` tries.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) type Loaded<V> = Pin<Box<dyn Future<Output = Result<Option<V>, LoadError>> + Send>>;
@@ -210,13 +210,13 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
         self.stats().tier.map_or(0, |tier| tier.backlog)
     }
 
-    /// What the tier below memory costs and saves, once it was read and a value was loaded.
+    /// The costs and savings of the tier below memory, once it was read and a value was loaded.
     #[must_use]
     pub fn worth(&self) -> Option<Worth> {
         self.shared.core.worth()
     }
 
-    /// What the cache has done so far.
+    /// Counts and times of the cache so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared.core.stats()
