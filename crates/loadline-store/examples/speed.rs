@@ -65,7 +65,7 @@ fn cpu_ns() -> i64 {
     spent.tv_sec * 1_000_000_000 + spent.tv_nsec
 }
 
-/// What is measured.
+/// The keys and values of a measurement.
 struct Setting {
     keys: u64,
     value: Vec<u8>,

@@ -17,7 +17,7 @@ pub(crate) fn now_ms() -> u64 {
 
 #[cfg(test)]
 std::thread_local! {
-    /// How far a test has set the clock of its thread forward.
+    /// Milliseconds by which a test has set the clock of its thread forward.
     pub(crate) static AHEAD_MS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 

@@ -1,4 +1,4 @@
-//! Why a store cannot be opened or used.
+//! Errors of opening and using a store.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub enum Error {
     NoStore {
         /// The directory.
         path: PathBuf,
-        /// What is missing.
+        /// The missing part, in words.
         reason: &'static str,
     },
     /// A file was written by a version of the format that this build does not read.
@@ -52,7 +52,7 @@ pub enum Error {
         path: PathBuf,
         /// Offset of the first byte that is wrong.
         offset: u64,
-        /// What is wrong.
+        /// The reason.
         reason: &'static str,
     },
     /// The store holds as much as its options allow, and is to remove nothing ([`AtLimit::Refuse`](crate::AtLimit)).

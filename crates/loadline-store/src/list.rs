@@ -1,4 +1,4 @@
-//! What a list holds: items in a row.
+//! Values of lists: items in a row.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ impl List {
         Self::default()
     }
 
-    /// How many items there are.
+    /// Number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()

@@ -26,7 +26,7 @@ const VALUE_IS_HELD: u8 = 1 << 2;
 const IS_TEXT: u8 = 1 << 3;
 /// The entry is gone, and the record garbage.
 const IS_GARBAGE: u8 = 1 << 6;
-/// How often the entry was used lately.
+/// The count of recent uses of the entry.
 const USES: u8 = 3 << USES_SHIFT;
 const USES_SHIFT: u32 = 4;
 
@@ -150,7 +150,7 @@ impl<'b> Record<'b> {
         self.bytes[0] & IS_GARBAGE != 0
     }
 
-    /// How often the entry was used lately, at most [`MOST_USES`].
+    /// The count of recent uses of the entry, at most [`MOST_USES`].
     pub(crate) fn uses(&self) -> u8 {
         (self.bytes[0] & USES) >> USES_SHIFT
     }
@@ -196,7 +196,7 @@ pub(crate) fn most_bytes(key: Part<'_>, value: Part<'_>) -> usize {
     5 + EXPIRY_BYTES + each(key) + each(value)
 }
 
-/// What a record says of its entry, besides key and value.
+/// The facts in a record about its entry, besides key and value.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Notes {
     pub(crate) expires_at: Option<u64>,

@@ -1,4 +1,4 @@
-//! What does not lie in the records of a shard: long strings, long keys, and values that change in place.
+//! Values outside the records of a shard: long strings, long keys, and values that change in place.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) struct Slab {
     places: Vec<Held>,
     free: u32,
     used: usize,
-    /// What is held takes as much outside of the places.
+    /// Bytes that the values take outside of the places.
     held_bytes: usize,
 }
 

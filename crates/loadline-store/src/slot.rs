@@ -25,7 +25,7 @@ impl<'b> Text<'b> {
     }
 }
 
-/// What a key is to hold.
+/// The new value of a key.
 #[derive(Debug)]
 pub(crate) enum New<'b> {
     /// A string, in one piece.
@@ -36,7 +36,7 @@ pub(crate) enum New<'b> {
     Entry(Arc<Entry>),
 }
 
-/// What a key held.
+/// The former value of a key.
 #[derive(Debug)]
 pub(crate) enum Loose {
     String {

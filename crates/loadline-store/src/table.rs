@@ -1,4 +1,4 @@
-//! What a set or a hash holds: names, each with something.
+//! Values of sets and hashes: names, each with something.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -13,7 +13,7 @@ pub type Bytes = Box<[u8]>;
 /// A table with more than this many places per name shrinks.
 const PLACES_PER_NAME: usize = 8;
 
-/// What a [`Table`] keeps with a name.
+/// The value that a [`Table`] keeps with a name.
 pub trait Held {
     /// Bytes of memory that it takes outside of the table.
     fn held_bytes(&self) -> usize;
@@ -130,7 +130,7 @@ impl<V: Held> Table<V> {
 }
 
 impl<V> Table<V> {
-    /// How many names there are.
+    /// Number of names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -1,15 +1,15 @@
-//! What a key holds, and when it goes.
+//! Values of keys, and the times at which keys go.
 
 use crate::list::List;
 use crate::table::{Bytes, Table};
 
-/// What a set holds.
+/// The members of a set.
 pub type Members = Table<()>;
 
-/// What a hash holds.
+/// The fields of a hash.
 pub type Fields = Table<Bytes>;
 
-/// What a key holds.
+/// The value of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// Bytes.
@@ -62,7 +62,7 @@ impl Value {
     }
 }
 
-/// What a key holds, where it lies in the store.
+/// The value of a key, borrowed from its place in the store.
 #[derive(Debug, Clone, Copy)]
 pub enum View<'v> {
     /// Bytes.
@@ -99,7 +99,7 @@ impl View<'_> {
     }
 }
 
-/// How a value lies in memory.
+/// The form of a value in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// A string as it was put, in one piece with its key.
@@ -117,7 +117,7 @@ pub enum Shape {
 /// A value and when it goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What is stored.
+    /// The value.
     pub value: Value,
     /// When it goes, in milliseconds since the Unix epoch; `None` for never.
     pub expires_at: Option<u64>,
@@ -143,7 +143,7 @@ impl Entry {
     }
 }
 
-/// What becomes of a key.
+/// The effect of a change on a key.
 #[derive(Debug)]
 pub enum Change {
     /// It stays as it is, or as it was changed in place.
@@ -154,7 +154,7 @@ pub enum Change {
     Remove,
 }
 
-/// What becomes of the time at which a key goes.
+/// The effect of a change on the time at which a key goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
     /// It stays as it is.

@@ -1,4 +1,4 @@
-//! What a store with a limit of memory takes of the process. One test, since that is about the whole process.
+//! Memory that a store with a limit takes of the process. One test, since that is about the whole process.
 
 #![cfg(target_os = "linux")]
 #![expect(
@@ -15,8 +15,8 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const LIMIT: u64 = 16 << 20;
-/// What the resident memory may grow beyond the limit: headers of the allocator and pieces that it cannot use again, and
-/// the stack and the arena of the thread in the background.
+/// The limit of resident memory. Beyond the limit of the store, it has room for headers of the allocator, for pieces
+/// that the allocator cannot use again, and for the stack and the arena of the thread in the background.
 const MOST_RESIDENT: u64 = LIMIT + LIMIT / 6 + (1 << 20);
 
 /// Bytes of resident memory that belong to no file.

@@ -1,4 +1,4 @@
-//! What a key takes, and what a GET allocates. One test, since both are about the whole process.
+//! Memory of a key, and allocations of a GET. One test, since both are about the whole process.
 
 #![cfg(target_os = "linux")]
 #![expect(

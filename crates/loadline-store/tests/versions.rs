@@ -10,7 +10,7 @@ use loadline_store::{
     Value, View,
 };
 
-/// What every kept store holds.
+/// Checks the content that every kept store has.
 fn check(store: &Store) {
     assert_eq!(store.get(b"short").unwrap().unwrap(), b"value");
     assert_eq!(store.get(b"").unwrap().unwrap(), b"");
@@ -61,7 +61,7 @@ fn write_hinted(dir: &Path) {
     store.close().unwrap();
 }
 
-/// What every kept log of a server holds.
+/// Checks the content that every kept log of a server has.
 fn check_served(databases: &[Keyspace]) {
     let has = |database: usize, key: &[u8], is_it: fn(View<'_>, Option<u64>) -> bool| {
         databases[database].peek(key, 0, |value| {

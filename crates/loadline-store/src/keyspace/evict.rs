@@ -23,7 +23,7 @@ pub enum Victim {
     Random,
 }
 
-/// What a step of eviction did.
+/// The result of a step of eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evicted {
     /// It removed a key.

@@ -36,7 +36,7 @@ impl ByShard {
     }
 }
 
-/// What keys are locked for.
+/// The use for which keys are locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Read,

@@ -69,7 +69,7 @@ pub(crate) trait OnExpiry: Debug + Send + Sync {
     fn expired(&self, keys: &mut dyn Iterator<Item = &[u8]>);
 }
 
-/// What happened in a keyspace since it was created, and what it holds.
+/// Counts of the events in a keyspace since it was created, and of the entries in it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
@@ -226,7 +226,7 @@ impl Keyspace {
         Some(size_of_val(&at) + shard.slot(at).held_bytes())
     }
 
-    /// How the value of `key` lies in memory.
+    /// The form of `key`'s value in memory.
     #[must_use]
     pub fn shape(&self, key: &[u8], now: u64) -> Option<Shape> {
         let mut shard = self.shard_of(key);
@@ -234,7 +234,7 @@ impl Keyspace {
         Some(shard.slot(at).shape())
     }
 
-    /// How often `key` was used lately, as [`evict`](Self::evict) counts it.
+    /// The count of recent uses of `key`, as [`evict`](Self::evict) keeps it.
     #[must_use]
     pub fn uses(&self, key: &[u8], now: u64) -> Option<u8> {
         let mut shard = self.shard_of(key);
@@ -444,7 +444,7 @@ impl Keyspace {
         self.each_shard().map(|shard| shard.counts.expired).sum()
     }
 
-    /// What happened since the start, and what there is.
+    /// Counts of the events since the start, and of the present entries.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let mut tally = Tally {
@@ -525,7 +525,7 @@ impl Keyspace {
         self.snapshots.are_open()
     }
 
-    /// What there is now, for reading while writes go on. A write that follows copies the part of the keyspace
+    /// The present entries, for reading while writes go on. A write that follows copies the part of the keyspace
     /// that it changes first, once for each snapshot; without a snapshot nothing is copied.
     #[must_use]
     pub fn snapshot(&self, now: u64) -> Snapshot<'_> {

@@ -6,7 +6,7 @@ use crate::index::Position;
 use crate::log::Appended;
 use crate::slot::Slot;
 
-/// What is in a keyspace after entries whose time had come were freed.
+/// Totals of a keyspace after entries whose time had come were freed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Remaining {
     /// Bytes that all entries take in the log when they are written anew; 0 without a log.
@@ -16,7 +16,7 @@ pub(crate) struct Remaining {
 }
 
 impl Remaining {
-    /// What is in both of two keyspaces.
+    /// The totals of two keyspaces.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             logged_bytes: self.logged_bytes + other.logged_bytes,

@@ -1,4 +1,4 @@
-//! What recovery cuts off is kept beside the log, until the operator removes it.
+//! Files beside the log with the parts that recovery cuts off, until the operator removes them.
 //!
 //! `0000000002-4096-7.torn` holds what segment 2 held from byte 4,096 on. The last number grows with each file.
 
@@ -29,7 +29,7 @@ impl Piece {
     }
 }
 
-/// What has become of the parts that were cut off.
+/// The fate of the parts that were cut off.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) paths: Vec<PathBuf>,

@@ -228,7 +228,7 @@ pub(super) fn sequence_behind(files: &[Found]) -> u64 {
     })
 }
 
-/// What whole records there are behind the place where a segment breaks off.
+/// Whole records behind the place where a segment breaks off.
 #[derive(Debug, Default)]
 struct Salvage {
     records: u64,

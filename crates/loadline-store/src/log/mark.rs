@@ -27,7 +27,7 @@ const SLOT_DISTANCE: usize = 4096;
 /// Bytes of the file.
 pub(crate) const FILE_BYTES: usize = 2 * SLOT_DISTANCE;
 
-/// How often the mark reaches the disk while every record is synced.
+/// Interval at which the mark reaches the disk while every record is synced.
 const SYNC_EVERY: Duration = Duration::from_secs(5);
 
 const MAGIC: [u8; 8] = *b"LLSYNC1\n";
@@ -45,13 +45,13 @@ pub(crate) struct Mark {
     pub(crate) position: u64,
 }
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FoundMark {
     pub(crate) mark: Option<Mark>,
     /// Number of the next mark.
     pub(crate) next: u64,
-    /// Why the file is ignored, if it is.
+    /// The reason why the file is ignored, if it is.
     pub(crate) ignored: Option<&'static str>,
 }
 

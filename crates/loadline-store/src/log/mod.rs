@@ -111,7 +111,7 @@ struct Tail {
     next_segment: u32,
     /// Segments that became full since the last sync.
     full: Vec<Arc<Segment>>,
-    /// How many of these, from the first one on, are being written back.
+    /// Number of these, from the first one on, that are being written back.
     written_back: usize,
     /// Whether a file was made since the last sync.
     has_new_names: bool,

@@ -13,7 +13,7 @@ pub struct Pace {
     begun: Option<Instant>,
     /// When the next one begins at the latest.
     latest: Option<Instant>,
-    /// How many waited at the end of the last sync.
+    /// Number of writers that waited at the end of the last sync.
     crowd: usize,
 }
 

@@ -20,7 +20,7 @@ use super::segment::{self, BadHead, HEAD_BYTES, Head, Segment};
 use crate::error::Error;
 use crate::storage::{Access, Storage, Stored, with_bytes};
 
-/// What is left of a log.
+/// The remainder of a log.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     /// The segments that have a meaning, the oldest first.
@@ -37,7 +37,7 @@ pub(crate) struct Recovered {
     pub(crate) synced: u64,
     /// Number of the next mark.
     pub(crate) next_mark: u64,
-    /// What was cut off.
+    /// The part that was cut off.
     pub(crate) torn: Option<Torn>,
     /// Number of operations for each database that can have added a key.
     pub(crate) puts: [u64; DATABASES as usize],
@@ -45,7 +45,7 @@ pub(crate) struct Recovered {
     pub(crate) operations: u64,
 }
 
-/// What a walk over the files has found.
+/// The result of a walk over the files.
 #[derive(Debug, Default)]
 pub(crate) struct Examined {
     /// The segments, the oldest first.
@@ -126,7 +126,7 @@ impl Found {
         at_first.max(self.scan.oldest)
     }
 
-    /// What is cut off of it where the log ends in it or before it.
+    /// The part that is cut off of it where the log ends in it or before it.
     fn rest(&self, is_first: bool) -> Piece {
         let end = self.scan.last_byte.max(self.scan.end);
         let offset = match is_first && self.head.is_some() {
@@ -148,12 +148,12 @@ impl Found {
     }
 }
 
-/// What the names of the files say.
+/// The facts in the names of the files, and the mark.
 struct Names {
     /// The segments, in ascending order.
     ids: Vec<u32>,
     hint_ids: BTreeSet<u32>,
-    /// What the mark says, if there is one.
+    /// The content of the mark, if there is one.
     mark: FoundMark,
     kept: Vec<String>,
 }

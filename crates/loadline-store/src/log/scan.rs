@@ -6,7 +6,7 @@ use super::op::{DATABASES, Kind, Ops};
 use super::record::{HEADER_BYTES, Record};
 use super::segment::{HEAD_BYTES, Head};
 
-/// What the records of a segment say.
+/// Summary of the records of a segment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Scan {
     /// Offset behind the last record that is whole.
@@ -16,7 +16,7 @@ pub(crate) struct Scan {
     pub(crate) synced: u64,
     /// The oldest segment that still has a meaning, as far as this one says.
     pub(crate) oldest: u32,
-    /// Why it ends where it does, if not for the end of the file or zeros.
+    /// The reason why it ends there, if not the end of the file or zeros.
     pub(crate) reason: Option<&'static str>,
     /// Whether it ends at a record that is whole but not understood.
     pub(crate) is_foreign: bool,

@@ -39,7 +39,7 @@ pub(crate) struct Head {
     pub(crate) salt: u64,
 }
 
-/// Why a segment's head cannot be used.
+/// The reason why a segment's head cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BadHead {
     /// It is no head, or not that of this segment.

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::sync::atomic::Ordering;
 use crate::sync::wait;
 
-/// What a sync that failed or never was leaves to the next one.
+/// The work that a sync that failed or never was leaves to the next one.
 #[derive(Debug, Default)]
 pub(super) struct Unsynced {
     pub(super) segments: Vec<Arc<Segment>>,
@@ -34,12 +34,12 @@ fn trim(segment: &Segment) {
     let _ = segment.trim();
 }
 
-/// What a sync of segments has reached.
+/// The result of a sync of segments.
 #[derive(Debug)]
 struct Reached {
     /// Everything before this position is on the disk, except in segments that are to be removed.
     end: u64,
-    /// How many of the segments that waited for a sync are done, from the first one on.
+    /// Number of the segments that waited for a sync and are done, from the first one on.
     count: usize,
 }
 

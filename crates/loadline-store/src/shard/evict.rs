@@ -6,7 +6,7 @@ use super::Shard;
 use crate::keyspace::Victim;
 use crate::slot::Slot;
 
-/// What eviction found at its hand.
+/// The thing that eviction found at its hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passed {
     /// An entry, which went.

@@ -55,7 +55,7 @@ impl ShardLock {
     }
 }
 
-/// What happened in a shard, since the start.
+/// Counts of the events in a shard, since the start.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counts {
     pub(crate) hits: u64,
@@ -417,7 +417,7 @@ impl Shard {
         self.index.iter().map(|at| self.slot(at))
     }
 
-    /// How many entries have an expiry.
+    /// Number of entries with an expiry.
     pub(crate) fn expiring(&self) -> usize {
         self.expiring
     }

@@ -37,7 +37,7 @@ pub(crate) struct Directory {
     lock: File,
 }
 
-/// What a store has left in a directory.
+/// The files of a store that are found in a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Nothing,
@@ -97,8 +97,8 @@ impl Directory {
         })
     }
 
-    /// What a store has left in the directory: segments or their mark, or only a lock file with a process id. Other programs have empty
-    /// files of this name.
+    /// Looks for the files of a store in the directory: segments or their mark, or only a lock file with a process id.
+    /// Other programs have empty files of this name.
     ///
     /// # Errors
     /// If the directory cannot be read.

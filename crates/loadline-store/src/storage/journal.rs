@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{Appender, InPlace, NewFile, Storage, Stored};
 
-/// What was done to a file or a name.
+/// An operation on a file or a name.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
     Create {

@@ -53,7 +53,7 @@ const PREPARED_BYTES: usize = 64 << 10;
 /// Bytes that are prepared at a time while nothing is synced, so that fewer than one in a hundred puts of 1 KB waits for that.
 const PREPARED_IN_A_ROW_BYTES: usize = 256 << 10;
 
-/// What is written to prepare pages.
+/// The bytes that are written to prepare pages.
 static ZEROS: [u8; PREPARED_BYTES] = [0; PREPARED_BYTES];
 
 /// Bytes that have to be written after a sync before pages are prepared. A sync writes a large page as a whole, so small

@@ -68,7 +68,7 @@ pub(crate) trait Storage: Debug + Send + Sync {
     /// Returns when all names of files that were made or removed have reached the disk.
     fn sync_names(&self) -> io::Result<()>;
 
-    /// What an error message calls a file.
+    /// The name of a file in an error message.
     fn path(&self, name: &str) -> std::path::PathBuf;
 }
 
@@ -131,7 +131,7 @@ pub(crate) trait Stored: Debug + Send + Sync {
     fn truncate(&self, bytes: u64) -> io::Result<()>;
 }
 
-/// How a file is read.
+/// The way in which a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     /// From the beginning to the end.

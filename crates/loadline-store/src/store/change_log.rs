@@ -77,7 +77,7 @@ pub struct Rewrite {
     end: u32,
 }
 
-/// How far a rewrite has come.
+/// The progress of a rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RewriteStep {
     /// Entries are left to be written.
@@ -88,7 +88,7 @@ pub enum RewriteStep {
     Done,
 }
 
-/// What a log holds.
+/// The content of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct LogStats {
@@ -496,13 +496,13 @@ impl ChangeLog {
         }
     }
 
-    /// What was cut off when the log was opened, since it had not been written completely.
+    /// The part that was cut off when the log was opened, since it had not been written completely.
     #[must_use]
     pub fn torn(&self) -> Option<&Torn> {
         self.torn.as_ref()
     }
 
-    /// What the log holds now. It visits all shards of `databases`, which takes some 50 microseconds.
+    /// The present content of the log. Counting visits all shards of `databases`, which takes some 50 microseconds.
     #[must_use]
     pub fn stats(&self, databases: &[Keyspace]) -> LogStats {
         let log = &self.disk().log;

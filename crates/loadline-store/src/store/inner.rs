@@ -1,4 +1,4 @@
-//! What the threads of a store share.
+//! The state that the threads of a store share.
 
 use std::cell::RefCell;
 use std::io;
@@ -17,7 +17,7 @@ use crate::log::{Appended, Log};
 use crate::record::Outside;
 use crate::sync::Mutex;
 
-/// What the threads of a store share.
+/// The state that the threads of a store share.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) databases: Vec<Keyspace>,
@@ -96,7 +96,7 @@ impl Inner {
         disk.read_outside(outside, look)
     }
 
-    /// What follows an append once no lock is held: waits until the record is as durable as was asked for, and
+    /// Finishes an append once no lock is held: waits until the record is as durable as was asked for, and
     /// lets the background thread reclaim what is garbage.
     #[inline]
     pub(crate) fn settle(
@@ -149,7 +149,7 @@ impl Inner {
         }
     }
 
-    /// What is done once per segment.
+    /// Does the work that each new segment requires.
     #[cold]
     fn begin_segment(&self, disk: &Disk) {
         if !disk.reclaim.is_behind(&disk.log) {
@@ -161,9 +161,9 @@ impl Inner {
         }
     }
 
-    /// What a writer does when there is so much garbage that it has to wait: it reclaims no more than that requires, and
-    /// syncs nothing that the removal of segments does not need. The rest is left to the background thread, which works at
-    /// the same time.
+    /// Reclaims in the thread of a writer that has to wait for so much garbage: no more than that requires, and without
+    /// syncs that the removal of segments does not need. The rest is left to the background thread, which works at the
+    /// same time.
     fn help(&self, disk: &Disk) {
         self.wakeup.wake(SyncMode::IfUseful);
         let is_enough = || self.wakeup.stops() || !disk.reclaim.is_behind(&disk.log);
@@ -179,14 +179,15 @@ impl Inner {
         }
     }
 
-    /// What the background thread does when it is woken: syncs segments that are full, unless they probably go soon, removes
-    /// those that were reclaimed, and reclaims more. An error of the log stays in it, and the next write returns it.
+    /// Does the work of the background thread when it is woken: syncs segments that are full, unless they probably go
+    /// soon, removes those that were reclaimed, and reclaims more. An error of the log stays in it, and the next write
+    /// returns it.
     pub(crate) fn work(&self, sync: SyncMode) {
         self.work_under(Load::Busy, sync, || self.wakeup.stops());
     }
 
-    /// What the background thread does when nothing was written for a while: syncs everything, and reclaims what the log
-    /// was allowed in addition while it was written.
+    /// Does the work of the background thread when nothing was written for a while: syncs everything, and reclaims what
+    /// the log was allowed in addition while it was written.
     pub(crate) fn rest(&self) {
         self.work_under(Load::Idle, SyncMode::Always, || self.wakeup.interrupts());
     }

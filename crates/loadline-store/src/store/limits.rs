@@ -12,7 +12,7 @@ use crate::keyspace::{Evicted, Keyspace, LockedKeys, Victim};
 use crate::log::op::{Kind, Ops};
 use crate::sync::MutexGuard;
 
-/// What writes add to a store.
+/// Keys and bytes that writes add to a store.
 #[derive(Debug, Clone, Copy, Default)]
 struct Growth {
     keys: i64,

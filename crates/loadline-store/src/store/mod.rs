@@ -39,7 +39,7 @@ use crate::log::hint::Hints;
 use crate::log::recovery::{self, Torn};
 use crate::storage::{Directory, Storage};
 
-/// What opening a log has found.
+/// The result of opening a log.
 #[derive(Debug, Default)]
 struct Opened {
     torn: Option<Torn>,
@@ -100,7 +100,7 @@ pub struct Store {
     is_mapped: bool,
 }
 
-/// What a store holds.
+/// Counts of a store's content and of its events.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -130,7 +130,7 @@ pub struct Stats {
     pub unsynced_bytes: u64,
     /// Whether the log is written through mapped memory.
     pub is_mapped: bool,
-    /// What was cut off when the store was opened, since it had not been written completely.
+    /// The part that was cut off when the store was opened, since it had not been written completely.
     pub torn: Option<Torn>,
 }
 
@@ -397,7 +397,8 @@ impl Store {
         }
     }
 
-    /// What the store holds now. It visits every shard, which takes some 50 microseconds.
+    /// Counts of the present content and of the events so far. Counting visits every shard, which takes some 50
+    /// microseconds.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let tally = self.inner.keyspace().tally();

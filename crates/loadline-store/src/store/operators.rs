@@ -1,4 +1,4 @@
-//! What operators do with the files of a store that is not open.
+//! Operators' work on the files of a store that is not open.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::log::hint::Hints;
 use crate::log::recovery::{self, Examined, Torn};
 use crate::storage::{Directory, Found, Storage};
 
-/// What the files of a store hold.
+/// The content of a store's files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Checked {
@@ -25,13 +25,13 @@ pub struct Checked {
     pub hints: u64,
     /// Hints that opening the store ignores and removes. The store holds the same without them.
     pub ignored_hints: Vec<IgnoredHint>,
-    /// What opening the store cuts off, since it was being written when the process or the machine stopped.
+    /// The part that opening the store cuts off, since it was being written when the process or the machine stopped.
     pub torn: Option<Torn>,
     /// Files with what was cut off before, or by this repair. They are not a part of the store.
     pub kept: Vec<PathBuf>,
     /// Other bytes that are ignored, of files that are a part of the store or were one. The store holds the same without them.
     pub ignored: Vec<IgnoredBytes>,
-    /// What keeps the store from being opened.
+    /// The damage that keeps the store from being opened.
     pub damage: Option<Damage>,
 }
 
@@ -41,7 +41,7 @@ pub struct Checked {
 pub struct IgnoredHint {
     /// The file.
     pub path: PathBuf,
-    /// Why it is not used.
+    /// The reason why it is not used.
     pub reason: &'static str,
 }
 
@@ -53,7 +53,7 @@ pub struct IgnoredBytes {
     pub path: PathBuf,
     /// Offset of the first byte. The others follow up to the end of the file.
     pub offset: u64,
-    /// Why they are not read.
+    /// The reason why they are not read.
     pub reason: &'static str,
 }
 
@@ -65,7 +65,7 @@ pub struct Damage {
     pub path: PathBuf,
     /// Offset of the first byte that is wrong.
     pub offset: u64,
-    /// What is wrong.
+    /// The reason.
     pub reason: &'static str,
     /// Bytes from there on, in all files: what [`Store::repair`] drops.
     pub bytes: u64,

@@ -1,8 +1,8 @@
-//! How a store is opened.
+//! Options of opening a store.
 
 use std::time::Duration;
 
-/// What a write has survived when it returns.
+/// The failures that a write has survived when it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// The end of this process, `kill -9` included. A failure of the machine or its power can lose the
@@ -28,11 +28,11 @@ impl Durability {
     }
 }
 
-/// How a store is opened.
+/// Options of opening a store.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// What a write has survived when it returns, unless the write itself says otherwise.
+    /// The failures that a write has survived when it returns, unless the write itself says otherwise.
     pub durability: Durability,
     /// Values of at least this many bytes are kept in the log only, and read from there.
     pub value_in_log_bytes: usize,
@@ -56,13 +56,13 @@ pub struct Options {
     ///
     /// What an allocator adds, and what a snapshot keeps of entries that went, is not counted.
     pub max_memory_bytes: Option<u64>,
-    /// What happens at these limits.
+    /// The behaviour at these limits.
     pub at_limit: AtLimit,
     /// The time that a key lives which is put without one. Keys of a batch have those that the batch names.
     pub ttl: Option<Duration>,
 }
 
-/// What happens when a store holds as much as its options allow.
+/// The behaviour of a store that holds as much as its options allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AtLimit {
     /// The least used keys are removed, for most of the memory before an entry is written. While writes go on, there can be

@@ -107,7 +107,7 @@ struct Removable {
     segment: u32,
 }
 
-/// What copies the entries of a shard.
+/// Copies the entries of a shard.
 #[derive(Debug, Default)]
 struct Copier {
     entries: Vec<Found>,
@@ -133,7 +133,7 @@ struct Task {
     until: u32,
 }
 
-/// What a step has done.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// It has swept shards.

@@ -78,7 +78,7 @@ struct Waiting<'f> {
     end: usize,
 }
 
-/// Why a log cannot be replayed.
+/// The reason why a log cannot be replayed.
 #[derive(Debug)]
 enum Stop {
     Io(io::Error),

@@ -19,8 +19,8 @@ pub struct StoreSnapshot<'s> {
 }
 
 impl Store {
-    /// What there is now, for reading while writes go on. A batch is in it as a whole or not at all. What expires later
-    /// stays in it.
+    /// The present entries, for reading while writes go on. A batch is in it as a whole or not at all. Entries that
+    /// expire later stay in it.
     #[must_use]
     pub fn snapshot(&self) -> StoreSnapshot<'_> {
         StoreSnapshot {

@@ -10,10 +10,11 @@ use super::inner::{Inner, SyncMode};
 use crate::clock::now_ms;
 use crate::keyspace::{FullPages, HugePages};
 
-/// How often expired entries are looked for.
+/// Interval between two searches for expired entries.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// How often the memory of a store without a log is looked at while it is written. That takes some 50 microseconds.
+/// Interval between two looks at the memory of a store without a log while it is written. A look takes some 50
+/// microseconds.
 const LOOK_EVERY_MS: u64 = 100;
 
 /// Entries that are looked at in one sweep.
@@ -22,7 +23,7 @@ const SWEEP_ENTRIES: usize = 20_000;
 /// A store to which nothing was written for this time rests: it syncs, and reclaims what is left.
 const REST_AFTER_MS: u64 = 1_000;
 
-/// How often a store that is written all the time syncs, if its durability asks for no more.
+/// Interval between the syncs of a store that is written all the time, if its durability asks for no more.
 const SYNC_EVERY_MS: u64 = 5_000;
 
 /// Wakes the background thread.
@@ -54,7 +55,7 @@ impl fmt::Debug for Notify {
 struct State {
     is_running: bool,
     is_wanted: bool,
-    /// What is wanted.
+    /// The kind of sync that is wanted.
     sync: SyncMode,
     /// The interval of syncs that the durability asks for.
     interval: Option<Duration>,

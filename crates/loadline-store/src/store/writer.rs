@@ -253,7 +253,7 @@ impl<'s> Writer<'s> {
         Ok(Some((disk, appended)))
     }
 
-    /// What follows a write once no lock is held.
+    /// Finishes a write once no lock is held.
     #[inline]
     fn settle(&self, written: Option<(&Disk, Appended)>) -> Result<(), Error> {
         match written {

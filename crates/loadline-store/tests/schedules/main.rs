@@ -154,7 +154,7 @@ fn in_many_orders(name: &str, work: fn()) {
     let _ = writeln!(std::io::stdout(), "{name}: {} orders", 2 * orders);
 }
 
-/// What was acknowledged has reached the disk, whichever thread has synced it.
+/// Writes that were acknowledged have reached the disk, whichever thread has synced them.
 fn writers_share_syncs() {
     let memory = Memory::default();
     let store = Arc::new(open(&memory, Durability::Always));

@@ -14,7 +14,7 @@ use crate::storage::{Appender, InPlace, NewFile, Storage, Stored};
 #[derive(Debug, Default, Clone)]
 struct Content {
     bytes: Vec<u8>,
-    /// What has reached the disk.
+    /// The bytes that have reached the disk.
     synced: Vec<u8>,
     is_name_synced: bool,
 }
@@ -32,7 +32,7 @@ impl Memory {
         work(&mut self.files.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What is there after the machine has stopped: what was synced.
+    /// The files after the machine has stopped: what was synced.
     pub(crate) fn crashed(&self) -> Self {
         let left = self.with(|files| {
             let left = files.iter().filter(|(_, file)| file.is_name_synced);
@@ -197,7 +197,7 @@ impl Stored for File {
         None
     }
 
-    /// What is written after the call has begun has not reached the disk when it ends.
+    /// Syncs the bytes that were written before the call. Later ones have not reached the disk when it ends.
     fn sync(&self) -> io::Result<()> {
         self.memory.syncs.fetch_add(1, Ordering::Relaxed);
         let bytes = self.with(|file| file.bytes.clone())?;

@@ -38,7 +38,7 @@ pub(crate) fn parse_name(file: &str) -> Option<u32> {
     segment::parse_name(&format!("{digits}.log"))
 }
 
-/// Why a hint is ignored.
+/// The reason why a hint is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ignored {
     Damaged,

@@ -6,7 +6,7 @@ use super::{Hint, Ignored, Sealed, build, name};
 use crate::log::scan::Scan;
 use crate::storage::{Access, Storage, Stored, with_bytes};
 
-/// What hints are looked at for.
+/// The use that is made of hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hints {
     /// Not at all, since all values are needed.
@@ -25,11 +25,11 @@ pub(crate) struct FoundHint {
     pub(crate) file: Option<Arc<dyn Stored>>,
 }
 
-/// What a look at a hint has found.
+/// The result of a look at a hint.
 #[derive(Debug, Default)]
 pub(crate) struct Looked {
     pub(crate) hint: Option<Result<FoundHint, Ignored>>,
-    /// What the segment says, if the hint is read in its place.
+    /// The content of the segment, if the hint is read in its place.
     pub(crate) scan: Option<Scan>,
     /// The log had reached the disk up to this position.
     pub(crate) synced: u64,
@@ -141,7 +141,7 @@ impl StoredHint {
     }
 }
 
-/// What a hint says of its segment, if it leaves out values of at least `left_out` bytes.
+/// The content of a segment according to its hint, which must leave out values of at least `left_out` bytes.
 fn scan_hint(hint: &Hint<'_>, sealed: &Sealed, left_out: usize) -> Result<Scan, Ignored> {
     if hint.left_out() != left_out {
         return Err(Ignored::OtherLimit);

@@ -9,7 +9,7 @@ use super::{
 /// Operations of a record's body, one after the other.
 #[derive(Debug, Clone)]
 pub(crate) struct Ops<'b> {
-    /// What has not been read yet.
+    /// The bytes that have not been read yet.
     rest: &'b [u8],
     /// The offset of the next operation in the body, and the length of that.
     at: usize,
@@ -44,7 +44,7 @@ impl<'b> Ops<'b> {
         self.at == self.end
     }
 
-    /// What follows the operations that have been read.
+    /// The bytes behind the operations that have been read.
     pub(crate) fn rest(&self) -> &'b [u8] {
         self.rest
     }
@@ -149,7 +149,7 @@ impl<'b> Rest<'b> {
         Some(*taken)
     }
 
-    /// What [`put_pair`](super::put_pair) has written: the number, the key, and what belongs to it.
+    /// Reads what [`put_pair`](super::put_pair) has written: the number, the key, and what belongs to it.
     fn pair<const N: usize>(&mut self) -> Option<([u8; N], &'b [u8], &'b [u8])> {
         let key_bytes = self.key_length()?;
         let value_bytes = self.length()?;
@@ -160,7 +160,8 @@ impl<'b> Rest<'b> {
         ))
     }
 
-    /// What follows the first byte of an operation that puts a string. Values of at least `left_out` bytes are left out.
+    /// Reads the part of an operation that puts a string, behind its first byte. Values of at least `left_out` bytes
+    /// are left out.
     #[inline]
     fn string(&mut self, code: u8, left_out: usize) -> Option<Kind<'b>> {
         let key_bytes = self.key_length()?;
@@ -185,7 +186,7 @@ impl<'b> Rest<'b> {
         })
     }
 
-    /// What follows the first byte of an operation with elements.
+    /// Reads the part of an operation with elements, behind its first byte.
     fn collection(&mut self, code: u8) -> Option<Kind<'b>> {
         let [shape] = self.array()?;
         let form = match shape & 0xf {

@@ -17,7 +17,7 @@ pub(crate) struct Op<'b> {
     pub(crate) kind: Kind<'b>,
 }
 
-/// What an operation does.
+/// The effect of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind<'b> {
     /// The key holds this string from now on.
@@ -87,7 +87,7 @@ pub(crate) enum Kind<'b> {
     Oldest { segment: u32 },
 }
 
-/// What kind of collection a key holds.
+/// The kind of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Set = 1,

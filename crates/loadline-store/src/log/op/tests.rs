@@ -1,4 +1,4 @@
-//! What is written is read again, and nothing else.
+//! Operations that are written are read again, and nothing else.
 
 use super::*;
 use proptest::prelude::*;

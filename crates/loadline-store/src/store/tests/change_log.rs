@@ -17,7 +17,7 @@ struct Rig {
     databases: Vec<Keyspace>,
 }
 
-/// What all databases hold, with the order of collections where they have one.
+/// The content of all databases, with the order of collections where they have one.
 type Held = BTreeMap<(usize, Vec<u8>), (String, Option<u64>)>;
 
 impl Rig {
@@ -377,7 +377,7 @@ fn reclaiming_passes_over_nothing_when_databases_are_exchanged() {
     }
 }
 
-/// What a crash leaves at any step of a rewrite is what was committed. At the end, the files hold nothing else.
+/// A crash at any step of a rewrite leaves what was committed. At the end, the files hold nothing else.
 #[test]
 fn a_rewrite_keeps_what_was_committed_and_removes_the_rest() {
     let journal = Journal::default();

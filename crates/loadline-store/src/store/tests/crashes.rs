@@ -17,10 +17,10 @@ fn open(journal: &Journal, options: Options) -> Result<Store, Error> {
     super::open(journal, options.max_keys(KEYS))
 }
 
-/// What was performed on a store, one step after the other.
+/// The steps that were performed on a store, one after the other.
 struct History {
     journal: Journal,
-    /// What the store held after each step, the first one being nothing.
+    /// The content of the store after each step, the first one being nothing.
     maps: Vec<Map>,
     /// Number of events when each step was begun, and when it was acknowledged.
     begun: Vec<usize>,
@@ -216,12 +216,12 @@ proptest! {
     }
 }
 
-/// What a store can hold whose calls fail.
+/// The contents that a store can have whose calls fail.
 struct Outcomes {
-    /// What memory can hold: a step that failed has happened or not.
+    /// Possible contents of memory: a step that failed has happened or not.
     possible: Vec<Map>,
-    /// What the log can hold after steps that failed, though memory does not: of a value of zeros, the part that was
-    /// written is all of it, since the rest of the file is zeros.
+    /// Possible contents of the log after steps that failed, though not of memory: of a value of zeros, the part that
+    /// was written is all of it, since the rest of the file is zeros.
     doubtful: Vec<Map>,
 }
 

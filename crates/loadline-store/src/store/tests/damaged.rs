@@ -20,7 +20,7 @@ impl Random {
     }
 }
 
-/// How a store comes to its end.
+/// The way in which a store comes to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Close,
@@ -52,7 +52,7 @@ fn open(journal: &Journal, durability: Durability) -> Result<Store, Error> {
     )
 }
 
-/// What a store holds, or the error that says what is damaged.
+/// The content of a store, or the error that says what is damaged.
 fn try_held(store: &Store) -> Result<Map, Error> {
     let mut map = Map::new();
     let mut cursor = 0;

@@ -22,10 +22,10 @@ use super::reclaim::Load;
 use crate::error::Error;
 use crate::storage::journal::Journal;
 
-/// What a store is expected to hold.
+/// The expected content of a store.
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What a store holds.
+/// The content of a store.
 fn held(store: &Store) -> Map {
     let mut map = Map::new();
     let mut cursor = 0;

@@ -13,7 +13,7 @@ pub(super) enum Step {
     /// Puts and deletions.
     Apply(Vec<(u8, Option<Vec<u8>>)>),
     Sync,
-    /// What the thread in the background does when nothing was written for a while.
+    /// The work of the thread in the background when nothing was written for a while.
     Rest,
     Compact,
     Reopen,
