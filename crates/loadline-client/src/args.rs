@@ -153,7 +153,7 @@ pub trait Arg: ToArgs {
     note = "implement `ToArgs` for a type of your own to write it as several arguments, or use `to_fields` of the feature `serde`"
 )]
 pub trait ToArgs {
-    /// How many arguments [`ToArgs::write_args`] will write.
+    /// Number of arguments that [`ToArgs::write_args`] will write.
     fn count(&self) -> usize;
     /// Appends the arguments.
     fn write_args(&self, out: &mut ArgWriter<'_>);

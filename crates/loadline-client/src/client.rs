@@ -207,7 +207,7 @@ impl Builder {
         tcp_keepalive: Option<Duration>;
         /// The requests that are sent again after a connection broke.
         retry: RetryPolicy;
-        /// How long a blocking connection polls the socket for a reply before it sleeps.
+        /// Time for which a blocking connection polls the socket for a reply before it sleeps.
         spin: Duration;
         /// The limit in bytes for the unsent and unanswered requests of a multiplexed connection.
         max_queue_bytes: usize;

@@ -101,7 +101,7 @@ pub struct Config {
     pub tcp_keepalive: Option<Duration>,
     /// The requests that are sent again after a connection broke. Default [`RetryPolicy::ReadOnly`].
     pub retry: RetryPolicy,
-    /// How long a blocking connection polls the socket for a reply before it sleeps. Polling is faster and
+    /// Time for which a blocking connection polls the socket for a reply before it sleeps. Polling is faster and
     /// uses a whole CPU. Default zero.
     pub spin: Duration,
     /// The limit in bytes for the unsent and unanswered requests of a multiplexed connection, and for the

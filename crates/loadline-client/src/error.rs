@@ -104,7 +104,7 @@ pub enum Error {
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     #[error("no connection of the pool was free within {waited:?}: {status}")]
     Pool {
-        /// How long the borrower waited.
+        /// Time that the borrower waited.
         waited: Duration,
         /// The state of the pool at that time.
         status: crate::pool::Status,

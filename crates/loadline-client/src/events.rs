@@ -1,4 +1,4 @@
-//! What happens to connections, as a bounded queue of events.
+//! Events of connections, in a bounded queue.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -20,7 +20,7 @@ use crate::pubsub::Kind;
 use crate::pubsub::core::{ConnectionId, Core};
 use crate::{Address, Config, Error, Request, RetryPolicy, cmd};
 
-/// What a server says that knows RESP3.
+/// The reply to `HELLO` of a server that knows RESP3.
 const HELLO: &[u8] = b"%1\r\n$5\r\nproto\r\n:3\r\n";
 /// Memory that a connection and its few requests may take whatever they hear, beyond four times the bytes
 /// that came: vectors grow by doubling, and an element of a reply takes more room than its shortest bytes.
@@ -29,13 +29,13 @@ const SPARE_BYTES: usize = 64 << 10;
 /// A server, as a fuzz target plays it.
 #[derive(Clone, Copy, Debug)]
 pub struct Hostile<'a> {
-    /// What it says.
+    /// The bytes that it sends.
     pub bytes: &'a [u8],
     /// In pieces of this number of bytes, which is not zero.
     pub piece_bytes: usize,
-    /// Whether it answers the handshake as a server should before it says that.
+    /// Whether it answers the handshake as a server should before it sends them.
     pub greets: bool,
-    /// What the client holds for too much.
+    /// Limits beyond which the client refuses a reply.
     pub limits: Limits,
 }
 
@@ -53,7 +53,7 @@ impl Hostile<'_> {
     }
 }
 
-/// What a connection makes of a server: the result of each of its requests, and why it broke.
+/// Runs a connection against a server. Returns the result of each of its requests, and the reason why it broke.
 ///
 /// # Panics
 /// Where a request is left without any result, or the memory is out of proportion to the bytes.
@@ -90,7 +90,7 @@ fn hung_up() -> Error {
     Error::connection(io::ErrorKind::ConnectionReset.into(), true)
 }
 
-/// What reads the replies to a request that waits.
+/// Reads the replies to a request that waits.
 type Read = Box<dyn Fn(&mut Conn) -> String>;
 
 /// Requests of many kinds of results.
@@ -131,7 +131,7 @@ fn read<Q: Request<Output: Debug>>(conn: &mut Conn, slot: SlotId, request: &Q) -
     }
 }
 
-/// What a subscriber makes of a server: its events, and why its connection broke.
+/// Runs a subscriber against a server. Returns its events, and the reason why its connection broke.
 #[must_use]
 pub fn subscriptions(server: Hostile<'_>) -> Vec<String> {
     let now = Instant::now();

@@ -60,7 +60,7 @@ impl Meter {
         }
     }
 
-    /// What the request is, which is known once it is encoded.
+    /// Notes the name and the size of the request, which are known once it is encoded.
     #[inline]
     pub(crate) fn is(&mut self, summary: &Summary) {
         #[cfg(any(feature = "metrics", feature = "opentelemetry"))]

@@ -1,4 +1,4 @@
-//! What the connections of a client did, by command.
+//! Metrics of a client's connections, by command.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,14 +17,14 @@ pub struct Metrics {
     commands: Mutex<BTreeMap<&'static str, CommandMetrics>>,
 }
 
-/// What became of the requests of one name.
+/// Metrics of the requests of one name.
 #[derive(Clone, Debug)]
 pub struct CommandMetrics {
     /// Requests that came to their end, in whatever way but cancellation.
     pub requests: u64,
     /// Commands in them that ended with an error, of the server or of the connection.
     pub errors: u64,
-    /// How long the requests took, from the caller's point of view.
+    /// Durations of the requests, from the caller's point of view.
     pub response_time: ResponseTimes,
 }
 

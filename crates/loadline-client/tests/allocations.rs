@@ -1,4 +1,4 @@
-//! What each operation allocates, and what a connection holds. One test, since the allocator counts for the
+//! Allocations of each operation, and memory of a connection. One test, since the allocator counts for the
 //! whole process.
 
 #![cfg(feature = "tokio")]
@@ -159,13 +159,13 @@ async fn shared_per_operation(mut operation: impl AsyncFnMut()) -> f64 {
     least
 }
 
-/// What was allocated in a region and is still held, for each of ten connections.
+/// Bytes that were allocated in a region and are still held, for each of ten connections.
 fn held(region: &Region<'_, System>) -> isize {
     let change = region.change();
     (change.bytes_allocated as isize - change.bytes_deallocated as isize) / 10
 }
 
-/// What each of ten connections holds on the heap after it was used, and what the threads of the other end
+/// Bytes that each of ten connections holds on the heap after it was used, and those that the threads of the other end
 /// hold, which are counted too.
 fn memory(client: &Client, runtime: &tokio::runtime::Runtime) -> (isize, isize) {
     let region = Region::new(COUNTED);

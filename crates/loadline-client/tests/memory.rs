@@ -1,5 +1,4 @@
-//! What a process needs that holds the manager of ten connections. One test, since it is about the whole
-//! process.
+//! Memory of a process that holds the manager of ten connections. One test, since it is about the whole process.
 
 #![cfg(all(feature = "tokio", target_os = "linux"))]
 #![expect(

@@ -21,7 +21,7 @@ pub(super) struct Input {
     start: usize,
     /// The message from which on messages that were taken stay, if any does.
     held: Option<Range<usize>>,
-    /// How far the scanner came.
+    /// Position up to which the scanner has come.
     scanned: usize,
     /// Where received bytes end.
     end: usize,

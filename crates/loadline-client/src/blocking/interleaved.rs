@@ -26,12 +26,12 @@ pub(super) struct Interleaved<'c, 'p> {
     cluster: &'c mut Cluster,
     /// The part that carries each unit.
     places: Vec<usize>,
-    /// How many replies were handed out.
+    /// Number of replies that were handed out.
     read: usize,
     parts: Vec<NodePart<'p>>,
     /// There as long as replies are read in place.
     batch: Option<Batch<'p>>,
-    /// What is handed out afterwards.
+    /// Replies that are handed out afterwards.
     rest: Collected,
 }
 
@@ -41,7 +41,7 @@ struct NodePart<'p> {
     connection: Connection,
     meter: Option<Meter>,
     deadline: Option<Instant>,
-    /// How many of its replies were handed out.
+    /// Number of its replies that were handed out.
     read: usize,
     /// The place of a reply that was received and not handed out.
     first: Option<Range<usize>>,
@@ -204,7 +204,7 @@ impl<'p> NodePart<'p> {
         None
     }
 
-    /// What became of the commands whose replies were not handed out.
+    /// The outcomes of the commands whose replies were not handed out.
     fn outcomes(&mut self) -> Vec<Outcome> {
         // A group has no more units than a plan, whose commands are counted by 32 bits.
         let left = (self.group.units().len() - self.read) as u32;

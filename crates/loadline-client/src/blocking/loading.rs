@@ -11,7 +11,7 @@ use crate::request::Summary;
 /// The start of the error reply.
 const LOADING: &[u8] = b"-LOADING ";
 
-/// What became of an attempt whose first reply may be that the server loads its data.
+/// The result of an attempt whose first reply may be that the server loads its data.
 pub(super) enum Waited {
     /// The server executed nothing, and a pause has passed: the request is sent again.
     ForData,

@@ -86,7 +86,7 @@ pub struct Connection {
     pushes: VecDeque<OwnedReply>,
     /// From when on a request is preceded by a look at the socket.
     look_from: Instant,
-    /// What the last error reply said of the server.
+    /// The unavailability that the last error reply reported, if it reported any.
     unavailable: Option<Unavailable>,
 }
 

@@ -204,7 +204,7 @@ impl PubSub {
         }
     }
 
-    /// What is due on each connection, and one read where there is something, until `deadline`.
+    /// Does the work that is due on each connection, and one read where there is something, until `deadline`.
     fn step(&mut self, deadline: Option<Instant>) {
         Self::step_all(&mut [self], deadline);
     }

@@ -17,10 +17,9 @@ pub(super) struct Incoming<'c> {
     left: u32,
     deadline: Option<Instant>,
     after: Duration,
-    /// What broke the connection since.
+    /// The error that has broken the connection since.
     fault: Option<Error>,
-    /// What the server did with each command so far, for a request that may change the state of the
-    /// connection.
+    /// Outcomes of the commands so far, for a request that may change the state of the connection.
     outcomes: Option<Vec<Outcome>>,
 }
 

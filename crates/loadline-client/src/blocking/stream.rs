@@ -49,7 +49,7 @@ impl Stream {
         }
     }
 
-    /// How long each read and write may block from now on.
+    /// Sets the time for which each read and write may block from now on.
     pub(super) fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         // Zero is refused by the standard library, and would be without end for the system.
         let timeout = timeout.map(|timeout| timeout.max(Duration::from_micros(1)));

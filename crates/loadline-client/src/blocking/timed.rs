@@ -24,7 +24,7 @@ pub(super) struct TimedSocket {
     timeout: Option<Duration>,
 }
 
-/// Why bytes were not written, and how many were.
+/// The error that kept bytes from being written, and the number of those that were written.
 pub(super) struct Unwritten {
     pub(super) error: io::Error,
     pub(super) written: usize,

@@ -45,7 +45,7 @@ struct Fate {
     state: UnitState,
     via: Via,
     redirections: u8,
-    /// How often a node may have executed it on connections that are gone.
+    /// Number of tries in which a node may have executed it, on connections that are gone.
     tries: u8,
     /// The error of the last of these. It is the outcome if no node answers after it, since a refusal says
     /// nothing about the earlier try.

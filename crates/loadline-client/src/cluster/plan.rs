@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     answers: Vec<AnswerSource>,
     /// Whether the whole request only reads, so that replicas can answer it.
     reads: bool,
-    /// How long the server can wait on purpose.
+    /// Time that the server can wait on purpose.
     wait: Duration,
     /// Whether each unit is one command with its own reply.
     plain: bool,
@@ -103,7 +103,7 @@ impl Plan {
         self.reads
     }
 
-    /// How long the server can wait on purpose.
+    /// Time that the server can wait on purpose.
     pub(crate) fn wait(&self) -> Duration {
         self.wait
     }

@@ -1,4 +1,4 @@
-//! How the client of a cluster reads the map of slots.
+//! Refreshes of a cluster's map of slots.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use super::topology::Node;
 use super::view::{View, question};
 use crate::Error;
 
-/// How long the other nodes have to contradict the first answer.
+/// Time that the other nodes have to contradict the first answer.
 const GRACE: Duration = Duration::from_millis(50);
 
 impl Hub {

@@ -211,7 +211,7 @@ fn without_keys(name: &[u8], mut args: Words<'_>) -> Result<Route, Error> {
     })
 }
 
-/// How a command with keys in several slots is executed in parts, if it can be.
+/// The route of a command with keys in several slots that can be executed in parts.
 fn split(name: &[u8]) -> Option<Route> {
     match name {
         b"MGET" => Some(Route::Split(Join::Places, 0)),

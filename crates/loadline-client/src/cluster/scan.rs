@@ -50,7 +50,7 @@ struct Current {
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) node: Node,
-    /// How long to wait before.
+    /// Time to wait before.
     pub(crate) pause: Duration,
     at: u64,
 }
@@ -316,7 +316,7 @@ impl fmt::Debug for SlotSet {
 mod tests {
     use super::*;
 
-    /// What a node says that serves these.
+    /// The answer of a node that serves these slots.
     fn nodes(ranges: &str) -> String {
         format!(
             "a1 10.0.0.1:7000@17000 master - 0 1 1 connected 16383\n\

@@ -1,6 +1,6 @@
 //! From a key to its slot, as the specification of Redis Cluster has it.
 
-/// How many slots a cluster divides its keys into.
+/// Number of slots into which a cluster divides its keys.
 pub const SLOTS: u16 = 16_384;
 
 /// The slot of a key: CRC16 of its hash tag, or of the whole key where it has none, modulo [`SLOTS`].
@@ -40,7 +40,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// What each byte does to the remainder.
+/// The effect of each byte on the remainder.
 static TABLE: [u16; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

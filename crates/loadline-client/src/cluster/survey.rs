@@ -8,7 +8,7 @@ use crate::Error;
 
 /// The map is asked for at most this often, however many requests find it wrong.
 pub(crate) const THROTTLE: Duration = Duration::from_millis(100);
-/// How many nodes are asked at a time.
+/// Number of nodes that are asked at a time.
 const AT_A_TIME: usize = 3;
 
 /// When the map was last asked for.

@@ -416,14 +416,14 @@ const KEYS: [&str; 12] = [
 /// Nodes that move slots, fail and lose connections by chance, and execute commands as Redis does.
 struct Simulation {
     chance: Chance,
-    /// Who owns each slot.
+    /// The owner of each slot.
     owner: HashMap<u16, usize>,
-    /// Who imports each slot that is moving.
+    /// The importer of each slot that is moving.
     importer: HashMap<u16, usize>,
-    /// How often each slot has started to move. It does not come back to a node that had it, since what
+    /// Number of times that each slot has started to move. It does not come back to a node that had it, since what
     /// `ASK` says holds for one move only.
     moves: HashMap<u16, usize>,
-    /// What each node holds: lists of values by key.
+    /// The content of each node: lists of values by key.
     lists: Vec<HashMap<String, Vec<String>>>,
 }
 

@@ -248,7 +248,7 @@ impl Topology {
             .flat_map(|shard| std::iter::once(&shard.master).chain(&shard.replicas))
     }
 
-    /// How many slots are served.
+    /// Number of slots that are served.
     pub(crate) fn covered(&self) -> usize {
         self.slots
             .iter()

@@ -162,7 +162,7 @@ options! {
         absolute_ttl() -> R = ("ABSTTL");
         /// The time in seconds since the value was last used.
         idle_time(seconds: u64) -> R = ("IDLETIME", seconds);
-        /// How often the value is used, as [`object_freq`] replies.
+        /// The count of the value's uses, as [`object_freq`] replies.
         frequency(frequency: u8) -> R = ("FREQ", u32::from(frequency));
     }
     /// The options of [`scan`].

@@ -57,7 +57,7 @@ macro_rules! commands {
         }
     )*
 
-        /// What the functions above say about their commands.
+        /// Facts about the commands of the functions above.
         #[cfg(test)]
         pub(super) const METAS: &[Meta] = &[$(Meta {
             name: $wire,
@@ -220,7 +220,7 @@ pub use sorted_sets::*;
 pub use streams::*;
 pub use strings::*;
 
-/// What the functions of all groups say about their commands.
+/// Facts about the commands of all groups' functions.
 #[cfg(test)]
 pub(crate) fn metas() -> Vec<Meta> {
     let groups = [

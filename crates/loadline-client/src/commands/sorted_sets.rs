@@ -6,7 +6,7 @@
 use super::*;
 
 words! {
-    /// How the scores of a member of several sorted sets become one.
+    /// The function that combines the scores of a member of several sorted sets.
     Aggregate {
         /// They are added.
         Sum = "SUM",

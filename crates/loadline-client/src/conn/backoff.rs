@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const FIRST: Duration = Duration::from_millis(1);
 /// The longest pause of the first seconds. A server that comes back in this time is found within this time.
 const EARLY_CAP: Duration = Duration::from_millis(25);
-/// How long that cap holds.
+/// Time for which that cap holds.
 const EARLY: Duration = Duration::from_secs(3);
 /// The longest pause of all.
 const CAP: Duration = Duration::from_secs(1);

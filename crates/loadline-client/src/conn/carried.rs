@@ -28,7 +28,7 @@ pub(crate) struct Carried {
     lost: Option<&'static str>,
 }
 
-/// What is set again on the next connection, instead of what the configuration says.
+/// Settings that the next connection gets again, in place of the configured ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(super) login: Option<(Option<String>, Password)>,
@@ -40,7 +40,7 @@ pub(crate) struct Settings {
     pub(super) modes: Vec<(&'static str, Vec<u8>)>,
 }
 
-/// What a command does to the state of its connection.
+/// The effect of a command on the state of its connection.
 #[derive(Clone, Debug)]
 enum Change {
     None,
@@ -59,7 +59,7 @@ enum Change {
     Stream(&'static str),
 }
 
-/// What the server did with a command.
+/// The server's reaction to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
@@ -203,7 +203,7 @@ impl Carried {
         self.lost = transaction.or(watch).or(stream).or(self.lost);
     }
 
-    /// What is set again by the next handshake.
+    /// Settings that the next handshake makes again.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }

@@ -1,4 +1,4 @@
-//! How a host is reached: the order of its addresses, the time for each, and the options of a socket.
+//! Connecting to a host: the order of its addresses, the time for each, and the options of a socket.
 
 use std::io;
 use std::net::SocketAddr;

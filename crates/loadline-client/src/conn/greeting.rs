@@ -11,7 +11,7 @@ use crate::{Config, Error, ServerError};
 #[derive(Debug)]
 pub(crate) struct Greeting {
     login: Login,
-    /// What was asked and not answered yet, last first.
+    /// Commands that were sent and not answered yet, last first.
     asked: Vec<&'static str>,
     protocol: Protocol,
     /// Whether the server may decide for RESP2.
@@ -24,7 +24,7 @@ pub(crate) struct Greeting {
 /// or a user without the right to it, works as well.
 const NAMING: &str = "CLIENT SETNAME";
 
-/// What the handshake establishes.
+/// Settings that the handshake establishes.
 #[derive(Clone, Debug)]
 struct Login {
     user: Option<String>,

@@ -379,13 +379,13 @@ impl Session {
         self.heard.checked_add(self.config.keepalive?)
     }
 
-    /// How long a reply may take whose command may wait at the server; `None` is without end.
+    /// Time that a reply may take whose command may wait at the server; `None` is without end.
     #[inline]
     pub(crate) fn allowed(&self, wait: Duration) -> Option<Duration> {
         self.config.response_timeout?.checked_add(wait)
     }
 
-    /// How long the answer to the question may take whether the server is there. It needs one, however long
+    /// Time that the answer to the question may take whether the server is there. It needs one, however long
     /// other replies may take.
     pub(crate) fn allowed_for_keepalive(&self) -> Option<Duration> {
         self.config.response_timeout.or(self.config.keepalive)

@@ -13,9 +13,9 @@ use crate::conn::core::Events;
 use crate::conn::shell::{Alarm, Inlet, Transport, connect, meanwhile};
 use crate::{Error, meter};
 
-/// How many callers are worth two writes instead of one.
+/// Least number of callers that are worth two writes in place of one.
 const HALVED_CALLERS: usize = 128;
-/// What the task holds.
+/// The state of the task.
 #[derive(Debug)]
 pub(super) struct Driver {
     shared: Arc<Shared>,

@@ -110,7 +110,7 @@ impl Drop for Handle {
     }
 }
 
-/// What the handles and the driver share.
+/// The state that the handles and the driver share.
 struct Shared {
     config: Arc<Config>,
     conn: Mutex<Conn>,
@@ -128,14 +128,14 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// How the first connection comes along.
+/// The progress of the first connection.
 #[derive(Debug, Default)]
 struct Opening {
     outcome: Option<Result<(), Error>>,
     waker: Option<Waker>,
 }
 
-/// What the driver has to know after each turn.
+/// The facts that the driver needs after each turn.
 struct Turn {
     closed: bool,
     overdue: Option<Error>,
@@ -290,7 +290,7 @@ impl Dedicated {
         self.connection.handle.shared.lock().sockets()
     }
 
-    /// What the owner leaves behind for the next one.
+    /// The state that the owner leaves behind for the next one.
     pub(crate) fn residue(&self) -> Residue {
         let shared = &self.connection.handle.shared;
         lock(&shared.pushes).clear();

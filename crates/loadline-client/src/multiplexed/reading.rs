@@ -46,7 +46,7 @@ pub(super) fn read<T>(
     output
 }
 
-/// What was read before, to be restored even after a panic.
+/// Restores the connection that was read before, even after a panic.
 struct Outer(*const Shared);
 
 impl Drop for Outer {

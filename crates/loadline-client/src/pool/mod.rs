@@ -47,7 +47,7 @@ use crate::multiplexed::Dedicated;
 use crate::{Config, Error};
 use core::Books;
 
-/// How often the pool looks for connections that are broken, missing or idle.
+/// Interval at which the pool looks for connections that are broken, missing or idle.
 const KEEP_EVERY: Duration = Duration::from_millis(100);
 
 /// The size and the time limits of a pool.

@@ -15,7 +15,7 @@ use super::handle::Shared;
 use crate::conn::shell::{Alarm, Inlet, Transport, connect, meanwhile};
 use crate::{Error, meter};
 
-/// How many reads are made before other tasks get their turn.
+/// Number of reads before other tasks get their turn.
 const READS_AT_ONCE: usize = 16;
 
 pub(super) struct Driver {

@@ -29,10 +29,10 @@ pub struct PubSub {
     shared: Arc<Shared>,
 }
 
-/// What the handle and the driver share.
+/// The state that the handle and the driver share.
 pub(super) struct Shared {
     pub(super) config: Arc<Config>,
-    /// How to talk to the nodes of a cluster.
+    /// Connection parameters for the nodes of a cluster.
     plain: Option<Plain>,
     core: Mutex<Core>,
 }
@@ -214,7 +214,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Shared {
-    /// How to talk to a node of a cluster, or to the one server.
+    /// The configuration of connections to a node of a cluster, or to the one server.
     pub(super) fn config_for(&self, node: Option<&Node>) -> Arc<Config> {
         match (&self.plain, node) {
             (Some(plain), Some(node)) => Arc::new(plain.server(node)),

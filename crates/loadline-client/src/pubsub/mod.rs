@@ -58,7 +58,7 @@ use crate::{Error, ToArgs};
 #[cfg(feature = "tokio")]
 pub use handle::PubSub;
 
-/// What a subscription is to.
+/// The target of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -83,11 +83,11 @@ pub struct Message {
     pub channel: Bytes,
     /// The pattern that the channel matches, with [`Kind::Pattern`].
     pub pattern: Option<Bytes>,
-    /// What was published.
+    /// The published bytes.
     pub payload: Bytes,
 }
 
-/// What a consumer gets.
+/// An event for the consumer of a subscriber.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -107,11 +107,11 @@ pub enum Event {
     },
     /// The server did not take a subscription again after an outage. It is given up.
     Refused {
-        /// What it was to.
+        /// The target of the subscription.
         kind: Kind,
         /// The channel or pattern.
         name: Bytes,
-        /// What the server answered.
+        /// The error that the server answered with.
         error: Error,
     },
 }

@@ -45,7 +45,7 @@ impl Bench {
         self.sent()
     }
 
-    /// What was sent since the last time, a line for each command.
+    /// The commands that were sent since the last call, a line for each.
     fn sent(&mut self) -> String {
         let wire = String::from_utf8(self.core.take_out(ConnectionId::MAIN)).unwrap();
         let lines = wire.split("\r\n").filter(|line| !line.starts_with('$'));

@@ -87,7 +87,7 @@ pub(crate) struct Summary {
     pub(crate) flags: Flags,
     /// The name of the first command.
     pub(crate) name: &'static str,
-    /// How long the server can wait on purpose; `Duration::MAX` is no limit.
+    /// Time that the server can wait on purpose; `Duration::MAX` is no limit.
     pub(crate) wait: Duration,
 }
 

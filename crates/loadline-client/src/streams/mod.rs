@@ -59,7 +59,7 @@ pub use reader::StreamReader;
 
 /// The number of entries of one read.
 const BATCH: u64 = 100;
-/// How long the server waits for an entry before it is asked again, if there is no keepalive.
+/// Time that the server waits for an entry before it is asked again, if there is no keepalive.
 const WAIT: Duration = Duration::from_secs(5);
 
 /// The id of an entry. Ids increase along a stream.
@@ -229,7 +229,7 @@ fn none_if_missing(info: Result<Info, Error>) -> Result<Info, Error> {
     }
 }
 
-/// How long the server waits for an entry. A silent server is noticed as early as on other connections.
+/// Time that the server waits for an entry. A silent server is noticed as early as on other connections.
 pub(crate) fn wait_of(config: &Config) -> Duration {
     config.keepalive.unwrap_or(WAIT)
 }

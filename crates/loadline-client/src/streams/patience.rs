@@ -1,4 +1,4 @@
-//! How long an outage of a reader can last before its consumer hears of it. No clock.
+//! The duration of an outage after which the consumer of a reader hears of it. No clock.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What readers ask, in which order. The readers on tokio and the readers for one thread run the same steps:
+//! The requests of readers, in their order. The readers on tokio and the readers for one thread run the same steps:
 //! `await` as the last argument makes them asynchronous.
 
 /// One read of a stream; its events.

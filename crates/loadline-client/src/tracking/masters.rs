@@ -1,4 +1,4 @@
-//! What is known of the masters of a cluster whose changes are reported, whoever connects to them.
+//! The state of the masters of a cluster whose changes are reported, whoever connects to them.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use super::Invalidation;
 use crate::Error;
 use crate::cluster::Node;
 
-/// How often the map of a cluster is asked for.
+/// Interval at which the map of a cluster is asked for.
 const MAP_PERIOD: Duration = Duration::from_secs(1);
 /// The same while a master does not report its changes.
 const MAP_PAUSE: Duration = Duration::from_millis(100);
@@ -21,7 +21,7 @@ pub(crate) trait Reports {
 #[derive(Debug)]
 pub(crate) struct Masters<S> {
     nodes: Vec<(Node, S)>,
-    /// Why a master has no connection.
+    /// The reason why a master has no connection.
     missing: Option<Error>,
     gap: Option<Invalidation>,
     /// When all masters were last known to report.
@@ -93,7 +93,7 @@ impl<S: Reports> Masters<S> {
         self.nodes.iter_mut().map(|(_, source)| source)
     }
 
-    /// What the first node has for which `next` returns something. Each call begins with another node.
+    /// The first result that `next` returns for a node. Each call begins with another node.
     pub(crate) fn in_turn<R>(&mut self, mut next: impl FnMut(&mut S) -> Option<R>) -> Option<R> {
         self.turn = self.turn.wrapping_add(1);
         let count = self.nodes.len();

@@ -40,7 +40,7 @@ use loadline_resp::Protocol;
 use crate::pubsub::Event;
 use crate::{Config, Error};
 
-/// What has changed.
+/// A notice of changes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Invalidation {
@@ -59,7 +59,7 @@ pub enum Invalidation {
     Refused {
         /// The prefix.
         prefix: Bytes,
-        /// What the server answered.
+        /// The error that the server answered with.
         error: Error,
     },
 }

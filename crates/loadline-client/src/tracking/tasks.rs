@@ -82,13 +82,13 @@ struct Following {
     look: JoinHandle<Followed>,
 }
 
-/// What came of a look at the map.
+/// The result of a look at the map.
 #[derive(Debug)]
 struct Followed {
     /// The masters, or why no node gave the map: the connections continue with the old one then.
     masters: Result<Vec<Node>, Error>,
     opened: Vec<(Node, PubSub)>,
-    /// Why there is no connection to one of the masters.
+    /// The reason why there is no connection to one of the masters.
     failed: Option<Error>,
 }
 

@@ -272,7 +272,7 @@ fn replies() -> impl Strategy<Value = Reply<'static>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// What both read is the same, and no reply makes either panic.
+    /// Values that both read are the same, and no reply makes either panic.
     #[test]
     fn any_reply_is_read_as_without_serde_or_refused(reply in replies()) {
         fn same<T: FromReply + DeserializeOwned + PartialEq + std::fmt::Debug>(reply: &Reply<'_>) {

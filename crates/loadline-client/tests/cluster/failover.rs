@@ -13,7 +13,7 @@ use crate::nodes::{self, runtime};
 /// Longer than anything takes that works.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How one unique write ended.
+/// The end of one unique write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     /// It was answered.
@@ -137,7 +137,7 @@ fn a_replica_takes_over_from_a_master_that_is_killed() {
     });
 }
 
-/// How long it takes until a key of the lost master is written again.
+/// Time until a key of the lost master is written again.
 async fn serves_again(cluster: &Cluster, since: Instant) -> Duration {
     loop {
         match cluster.run(set("lost", "after")).await {
@@ -154,7 +154,7 @@ async fn serves_again(cluster: &Cluster, since: Instant) -> Duration {
     }
 }
 
-/// What writers are told, and tell.
+/// The state that the test shares with its writers.
 #[derive(Default)]
 struct Watch {
     is_over: AtomicBool,

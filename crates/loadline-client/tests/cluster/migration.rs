@@ -10,13 +10,13 @@ use loadline_client::{Config, ConnectionEvent, ConnectionEvents, atomic, cmd};
 
 use crate::nodes::{Server, runtime, shared};
 
-/// How often the slot moves at least.
+/// The least number of moves of the slot.
 const MOVES: usize = 6;
 /// Longer than the moves take.
 const PATIENCE: Duration = Duration::from_secs(60);
 const TASKS: usize = 8;
 
-/// What a task did: how many keys it made, and how often it waited for several keys.
+/// The work of a task: the number of keys that it made.
 struct Done {
     keys: usize,
 }
@@ -149,7 +149,7 @@ fn counter(task: usize) -> String {
     format!("{{moving}}:counter:{task}")
 }
 
-/// How often nodes have answered `MOVED`, `ASK` and `TRYAGAIN`.
+/// Number of times that nodes have answered `MOVED`, `ASK` and `TRYAGAIN`.
 fn refusals() -> [u64; 3] {
     ["MOVED", "ASK", "TRYAGAIN"].map(|kind| {
         let of = |server: &Server| {

@@ -18,7 +18,7 @@ use port::Port;
 /// Masters, and as many replicas.
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
-/// How long a cluster may take to agree on something.
+/// Time that a cluster may take to agree on something.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts a server, and ends it, without mercy, as soon as standard input is closed
@@ -311,7 +311,7 @@ impl Server {
         lines
     }
 
-    /// What `CLIENT LIST` says of connections of a type.
+    /// The lines of `CLIENT LIST` for connections of a type.
     pub(crate) fn list_clients(&self, kind: &str) -> String {
         self.ask_lines(&format!("CLIENT LIST TYPE {kind}"))
             .join("\n")

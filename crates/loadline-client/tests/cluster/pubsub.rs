@@ -29,14 +29,14 @@ fn number(message: &Message) -> u64 {
     text.parse().unwrap()
 }
 
-/// How many connections of a node have subscribed to a channel.
+/// Number of connections of a node that have subscribed to a channel.
 fn subscribers(server: &Server, channel: &str) -> u64 {
     let counts = server.ask_lines(&format!("PUBSUB NUMSUB {channel}"));
     let count = counts.last().and_then(|count| count.strip_prefix(':'));
     count.unwrap().parse().unwrap()
 }
 
-/// What became of a row of numbers.
+/// Counts of the numbers of a row that were received or lost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Heard {
     due: u64,

@@ -261,7 +261,7 @@ fn replicas_answer_reads_where_that_is_wanted() {
     });
 }
 
-/// How often a node has executed a command.
+/// Number of times that a node has executed a command.
 fn calls(server: &crate::nodes::Server, command: &str) -> u64 {
     let info: String = server
         .connection()

@@ -1,4 +1,4 @@
-//! What the SDK of OpenTelemetry exports of requests to several nodes.
+//! Exports of the SDK of OpenTelemetry, for requests to several nodes.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What becomes of the state of a connection when that is made again.
+//! The state of a connection after that is made again.
 
 use loadline_client::commands::{get, set, watch};
 use loadline_client::{Client, Password, atomic, cmd};
@@ -15,7 +15,7 @@ fn kill(redis: &Redis) {
     }
 }
 
-/// What `CLIENT INFO` says of these properties.
+/// These properties in the reply to `CLIENT INFO`.
 fn properties(info: &str) -> Vec<&str> {
     let wanted = ["name=", "db=", "user=", "flags="];
     let words = info.split_ascii_whitespace();

@@ -1,4 +1,4 @@
-//! What is sent again: every example of the table in `docs/delivery.md`.
+//! Requests that are sent again: every example of the table in `docs/delivery.md`.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
-/// What a server answers to `HELLO`.
+/// The answer of a server to `HELLO`.
 pub(crate) const HELLO: &[u8] = b"%1\r\n+proto\r\n:3\r\n";
 
 /// Serves each connection in its own thread, which gets the number of the connection. The threads end

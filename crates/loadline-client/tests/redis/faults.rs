@@ -178,7 +178,7 @@ pub(crate) struct Cutter {
     stop: Arc<AtomicBool>,
 }
 
-/// What a proxy is to do, and has done.
+/// The orders of a proxy, and the counts of its reads and cuts.
 struct Orders {
     /// Each read of replies whose number is a multiple of this ends with a cut.
     nth: u64,
@@ -215,7 +215,7 @@ impl Cutter {
         cutter
     }
 
-    /// How often it has cut.
+    /// Number of cuts so far.
     pub(crate) fn cuts(&self) -> u64 {
         self.orders.cuts.load(Ordering::Relaxed)
     }
@@ -284,7 +284,7 @@ fn carry(client: &TcpStream, server: SocketAddr, orders: &Orders) {
     let _ = forward.join();
 }
 
-/// What callers were told about their counters.
+/// Outcomes that callers were given for their counters.
 #[derive(Default)]
 pub(crate) struct Told {
     pub(crate) done: u64,

@@ -7,7 +7,7 @@ use loadline_client::pubsub::Event;
 
 use crate::server::{Redis, median_time};
 
-/// How long the server is away, and how often; the long setting gives times that can be compared.
+/// Durations of the server's outages, and the number of each; the long setting gives times that can be compared.
 fn outages() -> (&'static [Duration], usize) {
     const OUTAGES: [Duration; 3] = [
         Duration::from_millis(200),

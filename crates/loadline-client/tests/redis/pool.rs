@@ -240,7 +240,7 @@ async fn leave<Q: Request<Output = Result<OwnedReply, Error>>>(pool: &Pool, requ
     reply.is_ok_and(|reply| !reply.is_error())
 }
 
-/// What the server says about the connection of this borrower.
+/// The server's facts about the connection of this borrower.
 async fn client_info(borrowed: &mut Borrowed) -> String {
     borrowed.run(cmd("CLIENT INFO")).await.unwrap()
 }

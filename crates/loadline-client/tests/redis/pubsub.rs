@@ -190,7 +190,7 @@ fn a_server_that_dies_and_comes_back_is_subscribed_to_again() {
     });
 }
 
-/// How often the server was asked whether it is there.
+/// Number of times that the server was asked whether it is there.
 fn pings(redis: &Redis) -> u64 {
     let stats = redis.ask("INFO commandstats");
     let calls = stats.split_once("cmdstat_ping:calls=");

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::port::Port;
 
-/// How long a server may take to start or to answer, on a machine with other work too.
+/// Time that a server may take to start or to answer, on a machine with other work too.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A real redis-server on a port and a socket.

@@ -1,4 +1,4 @@
-//! What the SDK of OpenTelemetry exports of requests.
+//! Exports of the SDK of OpenTelemetry, for requests.
 
 use std::time::Duration;
 

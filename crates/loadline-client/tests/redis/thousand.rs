@@ -51,7 +51,7 @@ fn write_blocking(connection: &mut blocking::Connection, stop: &AtomicBool) -> R
     told
 }
 
-/// What a subscriber received.
+/// Counts of the messages that a subscriber received.
 #[derive(Debug, Default)]
 struct Received {
     messages: u64,

@@ -1,4 +1,4 @@
-//! What becomes of requests when their connection breaks, or does not come.
+//! The fate of requests whose connection breaks, or does not come.
 
 use std::io;
 use std::time::Instant;

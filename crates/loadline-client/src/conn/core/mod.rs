@@ -54,7 +54,7 @@ pub(crate) struct Conn {
     slots: Slots,
     scanner: Scanner,
     inbound: Inbound,
-    /// What waits for another connection since this server is not the one to ask now.
+    /// Requests that wait for another connection, since this server is not the one to ask now.
     hold: Hold,
     /// Whether the last connection has answered anything but the handshake.
     useful: bool,
@@ -71,7 +71,7 @@ struct Entry {
     replies_left: u32,
     flags: Flags,
     wait: Duration,
-    /// How often a server may have executed it on connections that are gone.
+    /// Number of tries in which a server may have executed it, on connections that are gone.
     tries: u8,
     /// Whether it depends on the state of this connection, or changes it, so that it means nothing on another.
     bound: bool,
@@ -94,7 +94,7 @@ struct Stamp {
     at: Instant,
 }
 
-/// What the bytes belong to that come in.
+/// The message that is being received, and the buffers for bytes that belong to no caller.
 #[derive(Debug)]
 struct Inbound {
     /// Whether the next byte is the first of a message.
@@ -107,11 +107,11 @@ struct Inbound {
     /// Where a reply is put together that the connection itself reads: one of the handshake, or one to a
     /// request that may change the state of the connection.
     own_bytes: Vec<u8>,
-    /// What the server did with the first commands of such a request.
+    /// Outcomes of the first commands of such a request.
     outcomes: Vec<Outcome>,
 }
 
-/// What the owner of a connection leaves behind on it.
+/// The state that the owner of a connection leaves behind on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Residue {
     /// Nothing that the next owner would notice.
@@ -122,7 +122,7 @@ pub(crate) enum Residue {
     Unusable,
 }
 
-/// What came of received bytes, to be acted on once the lock is released.
+/// Results of received bytes, to be acted on once the lock is released.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     pub(crate) wake: Vec<Waker>,
@@ -288,7 +288,7 @@ impl Conn {
         }
     }
 
-    /// What the owner leaves behind.
+    /// The state that the owner leaves behind.
     pub(crate) fn residue(&self) -> Residue {
         let holds_up = |entry: &Entry| {
             entry.flags.contains(Flags::BLOCKS)

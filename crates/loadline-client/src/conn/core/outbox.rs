@@ -24,7 +24,7 @@ pub(super) struct Outbox {
     waiting_bytes: usize,
     /// Of requests that were not taken out yet.
     pub(super) pending: Vec<u8>,
-    /// How many bytes are of requests that are gone, at the start of `waiting`, or of `pending` if there are none.
+    /// Number of bytes of requests that are gone, at the start of `waiting`, or of `pending` if there are none.
     gone: usize,
     /// Taken out, but not written completely.
     partial: Option<Outgoing>,
@@ -45,7 +45,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// What is left to write.
+    /// The bytes that are left to write.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[self.from..]
     }
@@ -292,7 +292,7 @@ impl Taken {
 }
 
 impl Sent {
-    /// How many of its bytes are before a position.
+    /// Number of its bytes before a position.
     fn bytes_before(&self, position: u64) -> usize {
         let len = (self.bytes.len() - self.from) as u64;
         let start = self.end - len;

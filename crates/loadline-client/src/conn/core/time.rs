@@ -1,4 +1,4 @@
-//! What time does to a connection: replies become overdue, and silence makes suspicious.
+//! Timer events of a connection: overdue replies, and checks of a silent server.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,11 @@ use super::{Conn, Entry, Events, Owner, Stamp};
 use crate::Error;
 
 impl Conn {
-    /// What time does: stamps new requests, asks a silent server whether it is there, and fails requests
+    /// Handles the timer: stamps new requests, asks a silent server whether it is there, and fails requests
     /// that waited too long for a connection.
     ///
     /// # Errors
-    /// That a reply is overdue; the connection has to be broken then.
+    /// If a reply is overdue; the connection has to be broken then.
     pub(crate) fn turn(&mut self, now: Instant, events: &mut Events) -> Result<(), Error> {
         self.stamp(now);
         if let Some((deadline, after)) = self.session.greeting_due()

@@ -1,4 +1,4 @@
-//! What the tasks have in common that own a socket: connecting in time, a timer, and a receive buffer.
+//! Parts that all tasks with a socket use: connecting in time, a timer, and a receive buffer.
 
 mod transport;
 

@@ -1,4 +1,4 @@
-//! What the server says: confirmations, refusals and messages.
+//! Messages from the server: confirmations, refusals and published messages.
 
 use std::task::Waker;
 use std::time::Instant;

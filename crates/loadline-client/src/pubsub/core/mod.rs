@@ -28,7 +28,7 @@ pub(crate) use connection::ConnectionId;
 use connection::{Asked, ConnectionState};
 use routes::Routes;
 
-/// What callers get whose connection will not be made again.
+/// Error of calls whose connection will not be made again.
 const CLOSED: Error = Error::Closed {
     maybe_executed: false,
 };
@@ -141,7 +141,7 @@ impl Core {
         Poll::Pending
     }
 
-    /// Why one of the connections is not there.
+    /// The reason why one of the connections is not there.
     pub(crate) fn outage(&self) -> Option<Error> {
         let mut connections = self.connections.values();
         connections.find_map(|connection| connection.session.outage().cloned())
@@ -244,7 +244,7 @@ impl Core {
         wake.append(&mut self.nudged);
     }
 
-    /// What time does: a silent server is asked whether it is there, and callers wait no longer than they
+    /// Handles the timer: asks a silent server whether it is there, and ends calls that have waited as long as they
     /// may.
     ///
     /// # Errors

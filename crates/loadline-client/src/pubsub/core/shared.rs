@@ -1,4 +1,4 @@
-//! What a core needs that tasks drive for others.
+//! Operations that a core needs only where tasks drive it.
 
 use std::task::{Poll, Waker};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use loadline_client::commands::*;
 use loadline_client::{Cmd, Command, Error, FromReply, OwnedReply, ToArgs, blocking};
 
-/// What a command replied, or the error.
+/// The reply to a command, or the error.
 type Outcome = Result<String, Error>;
 
 /// A call of a function of `commands`.

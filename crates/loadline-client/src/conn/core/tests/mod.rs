@@ -30,7 +30,7 @@ impl Wake for Bell {
 
 type Pair = (Cmd<String>, Cmd<String>);
 
-/// What a caller asks for: an echo of its number, by a command that may be repeated or one that must not.
+/// The request of a caller: an echo of its number, by a command that may be repeated or one that must not.
 enum Ask {
     One(Cmd<String>),
     Two(Pair),
