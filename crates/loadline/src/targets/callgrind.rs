@@ -7,18 +7,26 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use loadline_measure::work::callgrind::{self, Profile};
 use tempfile::TempDir;
 
+use super::servers::Tail;
 use crate::exit::Failure;
 use crate::files::find_program;
+use crate::units::duration_text;
 
 /// The function of the C library whose calls end a profile of our own client. It has no other effect and no other callers,
 /// and stripped programs have its symbol, too.
 const MARK: &str = "getppid";
 /// Largest profile to read, in bytes; that of redis-server has some hundred kilobytes.
 const LARGEST_PROFILE_BYTES: u64 = 64 << 20;
+/// Time limit of one command of `vgdb`, which usually takes a tenth of a second. It waits without a limit for a server
+/// that is stopped.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// What a server reads in place of random numbers. The value does not matter, as long as it never changes.
 const FIXED_RANDOM: [u8; 4_096] = [0x4c; 4_096];
 
@@ -31,6 +39,8 @@ pub(crate) struct Callgrind {
     valgrind: PathBuf,
     vgdb: PathBuf,
     dir: TempDir,
+    /// Time limit of one command of `vgdb`.
+    patience: Duration,
     /// Profiles read so far.
     profiles: u32,
 }
@@ -65,6 +75,7 @@ impl Callgrind {
             valgrind,
             vgdb,
             dir,
+            patience: PATIENCE,
             profiles: 0,
         })
     }
@@ -178,25 +189,51 @@ impl Callgrind {
         })
     }
 
+    /// Runs a command of `vgdb` on the process `pid`, up to its time limit.
+    ///
+    /// # Errors
+    /// If it fails, or is not done within the limit.
     fn tell(&self, pid: u32, command: &str) -> Result<(), Failure> {
         let failed = |why: String| {
             Failure::unavailable(format!(
                 "`vgdb --pid={pid} {command}`, which controls callgrind, failed: {why}."
             ))
         };
-        let output = Command::new(&self.vgdb)
+        let mut vgdb = Command::new(&self.vgdb)
             .arg(self.vgdb_prefix())
             // If the server does not answer, vgdb would retry forever. The server is blocked in a system call, which
             // vgdb would interrupt after 100 ms only.
             .args(["--wait=5", "--max-invoke-ms=5"])
             .args([&format!("--pid={pid}"), command])
             .stdin(Stdio::null())
-            .output()
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
             .map_err(|error| failed(error.to_string()))?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let said = crate::printer::printable(said.trim());
-            return Err(failed(format!("{}: {said}", output.status)));
+        let said = Tail::default();
+        if let Some(stderr) = vgdb.stderr.take() {
+            said.follow(stderr);
+        }
+        let deadline = Instant::now() + self.patience;
+        let status = loop {
+            match vgdb.try_wait() {
+                Ok(Some(status)) => break status,
+                Ok(None) if Instant::now() < deadline => thread::sleep(LOOK_EVERY),
+                Ok(None) => {
+                    // Both fail only if the process is gone already.
+                    let _ = vgdb.kill();
+                    let _ = vgdb.wait();
+                    let limit = duration_text(self.patience);
+                    return Err(failed(format!("it did not end within {limit}")));
+                }
+                Err(error) => return Err(failed(error.to_string())),
+            }
+        };
+        if !status.success() {
+            said.wait_for_end();
+            let text = said.text();
+            let text = crate::printer::printable(text.trim());
+            return Err(failed(format!("{status}: {text}")));
         }
         Ok(())
     }
@@ -206,4 +243,46 @@ impl Callgrind {
 /// than by `vgdb` that takes no time.
 pub(crate) fn mark() {
     let _ = std::os::unix::process::parent_id();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// Counts that are controlled by a shell script in place of `vgdb`.
+    fn controlled_by(script: &str, patience: Duration) -> Callgrind {
+        let dir = tempfile::tempdir().unwrap();
+        let vgdb = dir.path().join("vgdb");
+        std::fs::write(&vgdb, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&vgdb, PermissionsExt::from_mode(0o755)).unwrap();
+        Callgrind {
+            valgrind: "valgrind".into(),
+            vgdb,
+            dir,
+            patience,
+            profiles: 0,
+        }
+    }
+
+    #[test]
+    fn silent_vgdb_is_ended_after_its_time_limit() {
+        let mut callgrind = controlled_by("exec sleep 5", Duration::from_millis(50));
+        let failure = callgrind.start_pass(1).unwrap_err().to_string();
+        assert_eq!(
+            failure,
+            "`vgdb --pid=1 dump`, which controls callgrind, failed: it did not end within 50ms."
+        );
+    }
+
+    #[test]
+    fn failing_vgdb_is_quoted() {
+        let mut callgrind = controlled_by("echo no process >&2; exit 3", PATIENCE);
+        let failure = callgrind.start_pass(1).unwrap_err().to_string();
+        assert_eq!(
+            failure,
+            "`vgdb --pid=1 dump`, which controls callgrind, failed: exit status: 3: no process."
+        );
+    }
 }
