@@ -34,6 +34,9 @@ pub struct Engines {
     pub reference: String,
     /// Budget for the cache of each engine that has one, in bytes. `None` if it is not known.
     pub memory_bytes: Option<u64>,
+    /// Bytes of all keys and values, at the largest value size. `None` if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live_bytes: Option<u64>,
     /// The engines in which every single read opens a transaction.
     pub transaction_per_read: Vec<String>,
     /// The footprint of each engine.

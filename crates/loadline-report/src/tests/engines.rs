@@ -82,6 +82,7 @@ pub(super) fn record() -> Record {
     record.answer = Answer::Engines(Engines {
         reference: "redis".to_owned(),
         memory_bytes: Some(256 << 20),
+        live_bytes: Some(14_300_000),
         transaction_per_read: vec!["fjall".to_owned()],
         needs: needs(&record.cases, &footprints),
         writeup: writeup(&record.cases),
@@ -145,6 +146,19 @@ fn reads_that_open_a_transaction_stand_beside_the_batch() {
     let note = "each get opens a transaction; 100 in one take";
     assert_eq!(report.matches(note).count(), 1, "{report}");
     assert!(report.contains("; caches of 256 MiB"), "{report}");
+}
+
+/// Data that fit into the caches are no reason for more words.
+#[test]
+fn heading_says_how_many_times_the_data_exceed_the_caches() {
+    let mut record = record();
+    assert!(!markdown(&record).contains("exceeded"));
+    engines_of(&mut record).memory_bytes = Some(14_300_000 / 4);
+    let report = markdown(&record);
+    let heading = "; caches of 3.41 MiB, exceeded 4.00x by the data";
+    assert!(report.contains(heading), "{report}");
+    engines_of(&mut record).live_bytes = None;
+    assert!(!markdown(&record).contains("exceeded"));
 }
 
 #[test]

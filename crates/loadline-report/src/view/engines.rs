@@ -139,8 +139,18 @@ fn stages(record: &Record) -> Vec<Stage<'_>> {
 fn section(record: &Record, engines: &Engines, stage: &Stage<'_>) -> Option<Section> {
     let (_, first) = stage.first()?;
     let scenario = &first.scenario;
-    let budget = engines.memory_bytes;
-    let budget = budget.map(|bytes| format!("; caches of {}", words::bytes(bytes)));
+    let budget = engines.memory_bytes.map(|bytes| {
+        let exceeding = engines.live_bytes.filter(|live| *live > bytes);
+        let data = exceeding.map(|live| {
+            let times = words::ratio(live as f64 / bytes.max(1) as f64);
+            format!(", exceeded {times} by the data")
+        });
+        format!(
+            "; caches of {}{}",
+            words::bytes(bytes),
+            data.unwrap_or_default()
+        )
+    });
     let heading = format!(
         "Durability {}, {}, {} keys {}{}",
         class(first),

@@ -57,6 +57,7 @@ fn measure(plan: &EnginesPlan, shell: &Shell) -> Result<Recorded, Failure> {
     record.answer = Answer::Engines(Engines {
         reference: plan.reference.clone(),
         memory_bytes: Some(plan.memory_bytes),
+        live_bytes: Some(plan.live_bytes()),
         transaction_per_read: plan.opening_transactions(),
         needs: needs(&record.cases, &footprints),
         writeup: plan.cache.map_or_else(Vec::new, |_| writeup(&record.cases)),
