@@ -234,6 +234,12 @@ impl Choice {
         matches!(self, Self::Served | Self::Spawned { socket: false, .. })
     }
 
+    /// Whether its memory, disk and recovery can be measured. A server behind a Unix socket is the same as over TCP, and the
+    /// null server keeps nothing.
+    pub(crate) fn has_footprint(&self) -> bool {
+        !matches!(self, Self::Null | Self::Spawned { socket: true, .. })
+    }
+
     /// Whether it is called through a connection.
     pub(crate) fn is_server(&self) -> bool {
         !matches!(self, Self::Embedded(..))
