@@ -206,7 +206,10 @@ impl Outbox {
                 self.waiting_bytes -= std::mem::take(&mut self.gone);
                 self.waiting.pop_front();
             }
-        } else if self.gone > KEPT_BYTES && self.gone > self.pending.len() / 2 {
+        } else if self.gone == self.pending.len()
+            || self.gone > KEPT_BYTES && self.gone > self.pending.len() / 2
+        {
+            // A buffer of which all is gone is never put aside: the next request would not be in the first one.
             self.pending.drain(..self.gone);
             self.gone = 0;
         }
@@ -297,5 +300,26 @@ impl Sent {
         let len = (self.bytes.len() - self.from) as u64;
         let start = self.end - len;
         usize::try_from(position.saturating_sub(start)).expect("what is in memory has a size")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffer_whose_requests_are_all_gone_is_not_put_aside() {
+        let mut outbox = Outbox::default();
+        let first = vec![b'a'; CHUNK_BYTES];
+        let second = vec![b'b'; CHUNK_BYTES];
+        outbox.pending.extend_from_slice(&first);
+        outbox.drop_front(first.len());
+        outbox.put_aside();
+        outbox.pending.extend_from_slice(&second);
+        outbox.put_aside();
+        outbox.drop_front(10);
+        assert_eq!(outbox.unanswered(), second.len() as u64 - 10);
+        let taken = outbox.take_requests().unwrap();
+        assert_eq!(taken.bytes(), &second[10..]);
     }
 }
