@@ -372,6 +372,7 @@ const KNOWN: &[Meta] = &{
         known("UNSUBSCRIBE", OWN, Keys::None),
         known("UNWATCH", OWN, Keys::None),
         known("WAIT", BLOCK, Keys::None),
+        known("WAITAOF", BLOCK, Keys::None),
         known("WATCH", OWN, Keys::All),
         known("XACK", SAME, Keys::First),
         known("XDEL", SAME, Keys::First),

@@ -144,7 +144,7 @@ pub(crate) fn text_of<'a>(reply: &'a Reply<'_>, expected: &'static str) -> Resul
     }
 }
 
-/// An integer reply, or a string of its digits.
+/// An integer reply, a string of its digits, or a boolean, which RESP3 has in the place of 1 and 0.
 macro_rules! integers {
     ($($type:ty, $expected:literal;)*) => {$(
         impl FromReply for $type {
@@ -156,6 +156,7 @@ macro_rules! integers {
                 };
                 match reply.without_attributes() {
                     Reply::Integer(number) => Self::try_from(*number).map_err(|_| too_large()),
+                    Reply::Boolean(is_one) => Ok(Self::from(*is_one)),
                     Reply::Bulk(text) | Reply::Simple(text) | Reply::BigNumber(text) => {
                         let digits = std::str::from_utf8(text).unwrap_or_default();
                         digits.parse().map_err(|_| Error::unfit($expected, &reply))
@@ -399,6 +400,18 @@ mod tests {
         assert!(u64::from_reply(Reply::Integer(-1)).is_err());
         assert_eq!(f64::from_reply(Reply::Bulk(b"inf")).unwrap(), f64::INFINITY);
         assert!(i64::from_reply(Reply::Bulk(b"x")).is_err());
+    }
+
+    /// `CF.INSERT` replies with a list of 1 and -1, in RESP3 of true and -1.
+    #[test]
+    fn boolean_among_numbers_is_one_or_zero() {
+        let items = [
+            Reply::Boolean(true),
+            Reply::Integer(-1),
+            Reply::Boolean(false),
+        ];
+        let numbers = Vec::<i64>::from_reply(Reply::Array(items.to_vec())).unwrap();
+        assert_eq!(numbers, [1, -1, 0]);
     }
 
     #[test]

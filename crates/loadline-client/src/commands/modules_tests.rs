@@ -37,6 +37,8 @@ fn of_hashes_streams_and_vectors() -> Vec<(String, &'static str)> {
         hset_ex("k", [("f", 1)]).fxx().keep_ttl() => "HSETEX k FXX KEEPTTL FIELDS 1 f 1";
         client_no_touch(true) => "CLIENT NO-TOUCH ON";
         cluster_my_shard_id() => "CLUSTER MYSHARDID";
+        cluster_slot_stats::<()>(7, 8) => "CLUSTER SLOT-STATS SLOTSRANGE 7 8";
+        cluster_slot_stats_by::<()>("key-count").limit(5).asc() => "CLUSTER SLOT-STATS ORDERBY key-count LIMIT 5 ASC";
         wait_aof(1, 2, SECOND) => "WAITAOF 1 2 1000";
         xack_del("k", "g", ["1-0", "2-0"]).acked() => "XACKDEL k g ACKED IDS 2 1-0 2-0";
         xdel_ex("k", "1-0").del_ref() => "XDELEX k DELREF IDS 1 1-0";

@@ -12,6 +12,16 @@ commands! {
     ///
     /// Redis documentation: [`CLUSTER MYSHARDID`](https://redis.io/docs/latest/commands/cluster-myshardid/).
     cluster_my_shard_id() -> String = "CLUSTER"("MYSHARDID"), READ_ONLY, Keys::None;
+    /// Gets statistics of the slots from one to another, each as the slot and a map. Redis 8.2, Valkey 8.
+    ///
+    /// Redis documentation: [`CLUSTER SLOT-STATS`](https://redis.io/docs/latest/commands/cluster-slot-stats/).
+    cluster_slot_stats<T>(from: u16, to: u16) -> Vec<(u16, T)>
+        = "CLUSTER"("SLOT-STATS", "SLOTSRANGE", from, to), READ_ONLY, Keys::None;
+    /// Gets statistics of the slots with the most of a metric, such as `"key-count"`, each as the slot and a map.
+    ///
+    /// Redis documentation: [`CLUSTER SLOT-STATS`](https://redis.io/docs/latest/commands/cluster-slot-stats/).
+    cluster_slot_stats_by<T>(metric: impl Arg) -> Vec<(u16, T)>
+        = "CLUSTER"("SLOT-STATS", "ORDERBY", metric) + SlotStatsOptions, READ_ONLY, Keys::None;
     /// Waits until the writes of this connection are synced to the disk of the server (`local` is 1) and to those
     /// of this number of replicas, up to `timeout` (`Duration::MAX` is no limit). Replies with the numbers that
     /// did. Needs a dedicated connection.
@@ -34,6 +44,15 @@ commands! {
 }
 
 options! {
+    /// The options of [`cluster_slot_stats_by`].
+    SlotStatsOptions {
+        /// Gets up to this number of slots.
+        limit(count: u64) -> R = ("LIMIT", count);
+        /// Sorts from the lowest.
+        asc() -> R = ("ASC");
+        /// Sorts from the highest, as without an option.
+        desc() -> R = ("DESC");
+    }
     /// The options of [`xack_del`] and [`xdel_ex`].
     EntryRemovalOptions {
         /// Keeps what groups know of the entries, as without an option.

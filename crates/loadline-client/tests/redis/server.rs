@@ -1,5 +1,6 @@
 //! Servers of a test's own, ended with it.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -14,8 +15,9 @@ use crate::port::Port;
 /// Time that a server may take to start or to answer, on a machine with other work too.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A real redis-server on a port and a socket.
+/// A real redis-server, or a program that takes the same arguments, on a port and a socket.
 pub(crate) struct Redis {
+    program: OsString,
     process: Child,
     port: Port,
     extra: Vec<String>,
@@ -28,11 +30,16 @@ impl Redis {
     }
 
     pub(crate) fn start_with(extra: &[&str]) -> Self {
+        Self::start_program(OsStr::new("redis-server"), extra)
+    }
+
+    pub(crate) fn start_program(program: &OsStr, extra: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let port = Port::reserve();
         let extra: Vec<String> = extra.iter().map(|&arg| arg.to_owned()).collect();
-        let process = spawn(&port, dir.path().to_owned(), &extra);
+        let process = spawn(program, &port, dir.path().to_owned(), &extra);
         let mut server = Self {
+            program: program.to_owned(),
             process,
             port,
             extra,
@@ -86,7 +93,12 @@ impl Redis {
 
     /// Starts the server again on the same port, without what it knew; the moment when it was up.
     pub(crate) fn restart(&mut self) -> Instant {
-        self.process = spawn(&self.port, self.dir.path().to_owned(), &self.extra);
+        self.process = spawn(
+            &self.program,
+            &self.port,
+            self.dir.path().to_owned(),
+            &self.extra,
+        );
         self.wait_until_up()
     }
 
@@ -126,8 +138,8 @@ impl Drop for Redis {
     }
 }
 
-fn spawn(port: &Port, dir: PathBuf, extra: &[String]) -> Child {
-    Command::new("redis-server")
+fn spawn(program: &OsStr, port: &Port, dir: PathBuf, extra: &[String]) -> Child {
+    Command::new(program)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no", "--unixsocket"])
         .arg(dir.join("socket"))

@@ -1,6 +1,8 @@
 //! Every command and every option against a real redis-server, and against what that server says about its own
 //! commands: none is missing, none is misspelt, the keys are where the server finds them.
 
+#[cfg(feature = "modules")]
+mod recent;
 mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -434,14 +436,8 @@ fn keys_are_where_the_server_finds_them() {
     let rows = all_rows(&mut c);
     let mut wrong = Vec::new();
     for row in &rows {
+        let found = keys_by_the_server(&mut c, row);
         let words: Vec<&[u8]> = row.cmd.words().collect();
-        let found = match c.run(command_get_keys::<bytes::Bytes>(&words[..])) {
-            Ok(keys) => keys,
-            // It wants an argument of the command that it looks at.
-            Err(_) if words.len() == 1 => Vec::new(),
-            Err(error) if error.to_string().contains("no key arguments") => Vec::new(),
-            Err(error) => panic!("{}: {error}", row.line()),
-        };
         let name = String::from_utf8_lossy(words[0]);
         let by_name = cmd::<OwnedReply>(&name).arg(&words[1..]);
         for keys in [row.cmd.routing_keys(), by_name.routing_keys()] {
@@ -460,34 +456,27 @@ fn keys_are_where_the_server_finds_them() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The keys that the server finds in a call.
+fn keys_by_the_server(c: &mut blocking::Connection, row: &Row) -> Vec<bytes::Bytes> {
+    let words: Vec<&[u8]> = row.cmd.words().collect();
+    match c.run(command_get_keys::<bytes::Bytes>(&words[..])) {
+        Ok(keys) => keys,
+        // It wants an argument of the command that it looks at.
+        Err(_) if words.len() == 1 => Vec::new(),
+        Err(error) if error.to_string().contains("no key arguments") => Vec::new(),
+        Err(error) => panic!("{}: {error}", row.line()),
+    }
+}
+
 /// A call may be sent again only where its name says so too, and is a read where the server says so.
 #[test]
 fn what_may_be_sent_again_agrees_with_the_server() {
     let redis = Redis::start();
-    let mut c = redis
-        .builder()
-        .protocol(Some(Protocol::Resp3))
-        .build()
-        .blocking()
-        .unwrap();
-    let rows = all_rows(&mut c);
-    let flags = flags_of_commands(&mut c);
-    let mut wrong = Vec::new();
+    let rows = all_rows(&mut redis.client().blocking().unwrap());
+    let mut wrong = unlike_the_server(&redis, &rows.iter().collect::<Vec<_>>());
     for row in &rows {
         let meta = row.cmd.meta();
-        let [long, short] = row.names();
-        let said = flags.get(&long).or_else(|| flags.get(&short)).unwrap();
-        let reads = meta.flags.contains(Flags::READ_ONLY);
         let has_keys = !row.cmd.routing_keys().is_empty();
-        if has_keys && reads != said.contains("readonly") {
-            wrong.push(format!(
-                "{}: a read: {reads}, the server says {said:?}",
-                row.line()
-            ));
-        }
-        if meta.flags.contains(Flags::BLOCKS) && !said.contains("blocking") && short != "wait" {
-            wrong.push(format!("{}: it does not block", row.line()));
-        }
         let words: Vec<&[u8]> = row.cmd.words().collect();
         let by_name = cmd::<OwnedReply>(&String::from_utf8_lossy(words[0]))
             .arg(&words[1..])
@@ -495,7 +484,7 @@ fn what_may_be_sent_again_agrees_with_the_server() {
         for policy in [RetryPolicy::ReadOnly, RetryPolicy::Idempotent] {
             let (mine, named) = (policy.allows(meta.flags), policy.allows(by_name.flags));
             // Their name alone does not say whether they wait, or what they do.
-            let stricter = mine && short == "memory";
+            let stricter = mine && words[0] == b"MEMORY";
             if mine != named && (named || has_keys) && !stricter {
                 wrong.push(format!(
                     "{}: {policy:?} {mine}, by its name {named}",
@@ -507,6 +496,32 @@ fn what_may_be_sent_again_agrees_with_the_server() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Calls that read or block, and do not by what the server says, or the reverse.
+fn unlike_the_server(redis: &Redis, rows: &[&Row]) -> Vec<String> {
+    let resp3 = redis.builder().protocol(Some(Protocol::Resp3)).build();
+    let mut c = resp3.blocking().unwrap();
+    let flags = flags_of_commands(&mut c);
+    let mut wrong = Vec::new();
+    for row in rows {
+        let meta = row.cmd.meta();
+        let [long, short] = row.names();
+        let said = flags.get(&long).or_else(|| flags.get(&short)).unwrap();
+        let reads = meta.flags.contains(Flags::READ_ONLY);
+        let has_keys = !row.cmd.routing_keys().is_empty();
+        if has_keys && reads != said.contains("readonly") {
+            wrong.push(format!(
+                "{}: a read: {reads}, the server says {said:?}",
+                row.line()
+            ));
+        }
+        let waits = said.contains("blocking") || short.starts_with("wait");
+        if meta.flags.contains(Flags::BLOCKS) && !waits {
+            wrong.push(format!("{}: it does not block", row.line()));
+        }
+    }
+    wrong
+}
+
 /// The flags of every command and subcommand, by its name.
 fn flags_of_commands(c: &mut blocking::Connection) -> BTreeMap<String, BTreeSet<String>> {
     let mut found = BTreeMap::new();
@@ -514,7 +529,7 @@ fn flags_of_commands(c: &mut blocking::Connection) -> BTreeMap<String, BTreeSet<
     while let Some(command) = todo.pop() {
         let parts = command.items();
         let flags = parts[2].items().iter().map(|flag| flag.text().to_owned());
-        found.insert(parts[0].text().to_owned(), flags.collect());
+        found.insert(parts[0].text().to_ascii_lowercase(), flags.collect());
         todo.extend(parts[9].items().iter().cloned());
     }
     found

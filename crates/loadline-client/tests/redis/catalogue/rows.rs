@@ -19,7 +19,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn new<A, T>(command: &Command<A, T>, refusal: &'static str) -> Self
+    pub(super) fn new<A, T>(command: &Command<A, T>, refusal: &'static str) -> Self
     where
         A: ToArgs,
         T: FromReply + fmt::Debug + 'static,
