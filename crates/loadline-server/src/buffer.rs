@@ -133,6 +133,13 @@ impl Output {
         self.put(&old.as_slice()[at..]);
     }
 
+    /// Sets the most bytes that can be pending.
+    pub(crate) fn set_bound(&mut self, bound: usize) {
+        if !self.overflowed {
+            self.bound = bound;
+        }
+    }
+
     /// Whether the bound was exceeded.
     pub(crate) fn has_overflowed(&self) -> bool {
         self.overflowed

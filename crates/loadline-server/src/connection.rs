@@ -1,6 +1,7 @@
 //! One connection: bytes in, requests executed, bytes out.
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use loadline_resp::{Limits, RequestParser, encode};
@@ -12,6 +13,7 @@ use crate::buffer::{Buffer, Output};
 use crate::commands::{self, Refusal};
 use crate::listen::Stream;
 use crate::lookahead;
+use crate::settings::OutputLimit;
 use crate::state::{Queue, Session, Shared};
 
 /// The pending replies at which execution of further requests pauses. Waiting requests take less memory than
@@ -44,8 +46,9 @@ pub(crate) struct Connection {
     /// Whether a malformed request ended the connection.
     malformed: bool,
     drain: Option<Drain>,
-    /// The most bytes of pending requests.
-    request_bytes: usize,
+    bounds: Bounds,
+    /// Bytes of replies that count in [`Shared::output_bytes`].
+    counted: usize,
     /// The events that the event loop currently waits for.
     pub(crate) interest: EventFlags,
 }
@@ -99,7 +102,8 @@ impl Connection {
             finished: false,
             malformed: false,
             drain: None,
-            request_bytes: bounds.request_bytes,
+            bounds,
+            counted: 0,
             interest: EventFlags::IN,
         }
     }
@@ -119,11 +123,6 @@ impl Connection {
         self.drain
             .as_ref()
             .is_some_and(|drain| now_ms >= drain.until_ms)
-    }
-
-    /// The state of the connection.
-    pub(crate) fn session(&mut self) -> &mut Session {
-        &mut self.session
     }
 
     /// Executes the command that was postponed by a pause.
@@ -249,7 +248,7 @@ impl Connection {
         }
         self.gauge();
         let waiting = self.input.len() + self.parser.held_bytes() + self.session.held_bytes();
-        if waiting > self.request_bytes || self.output.has_overflowed() {
+        if waiting > self.bounds.request_bytes || self.output.has_overflowed() {
             return Err(Over);
         }
         Ok(())
@@ -280,7 +279,31 @@ impl Connection {
             .store(self.output.capacity(), Ordering::Relaxed);
         let is_writing = interest.contains(EventFlags::OUT);
         gauges.is_writing.store(is_writing, Ordering::Relaxed);
+        self.count(self.output.len(), shared);
         Ok(interest)
+    }
+
+    /// Counts bytes of replies that wait.
+    fn count(&mut self, bytes: usize, shared: &mut Shared) {
+        if bytes != self.counted {
+            shared.output_bytes = shared.output_bytes + bytes - self.counted;
+            self.counted = bytes;
+        }
+    }
+
+    /// Bytes of output that the socket did not take.
+    pub(crate) fn waiting_output_bytes(&self, shared: &mut Shared) -> usize {
+        let slot = self.session.subscriptions.slot();
+        let messages = slot.map_or(0, |slot| shared.pubsub.mailbox(slot).held_bytes());
+        self.output.len() + messages
+    }
+
+    /// Ends what the state of the server holds about the connection.
+    pub(crate) fn forget(&mut self, shared: &mut Shared) {
+        self.count(0, shared);
+        shared.peers.remove(&self.session.id);
+        shared.watched.forget(&mut self.session);
+        shared.pubsub.forget(&mut self.session.subscriptions);
     }
 
     fn write(&mut self, shared: &mut Shared) -> Result<EventFlags, Over> {
@@ -312,6 +335,9 @@ impl Connection {
         if self.is_holding() {
             return Ok(reading);
         }
+        if !self.session.subscriptions.are_none() && self.write_messages(written, shared)? {
+            return Ok(reading | EventFlags::OUT);
+        }
         if self.paused {
             // There is room now, so the next turn executes the waiting requests.
             return Ok(reading | EventFlags::OUT);
@@ -323,6 +349,40 @@ impl Connection {
             return Err(Over);
         }
         Ok(reading)
+    }
+
+    /// Writes messages to a subscriber, which are behind its replies. Returns whether some are left.
+    fn write_messages(&self, mut written: usize, shared: &mut Shared) -> Result<bool, Over> {
+        /// The most messages in one system call.
+        const TOGETHER: usize = 256;
+        let Some(slot) = self.session.subscriptions.slot() else {
+            return Ok(false);
+        };
+        loop {
+            let mailbox = shared.pubsub.mailbox(slot);
+            if mailbox.has_overflowed() {
+                return Err(Over);
+            }
+            if mailbox.bytes() == 0 {
+                return Ok(false);
+            }
+            if written >= WRITE_BYTES {
+                return Ok(true);
+            }
+            let parts = mailbox.parts().take(TOGETHER).map(IoSlice::new);
+            let parts: Vec<IoSlice<'_>> = parts.collect();
+            match rustix::io::writev(&self.stream, &parts) {
+                Ok(bytes) => {
+                    drop(parts);
+                    mailbox.advance(bytes);
+                    shared.stats.bytes_out += bytes as u64;
+                    written += bytes;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(true),
+                Err(_) => return Err(Over),
+            }
+        }
     }
 
     /// Ends the stream of replies, so that the peer sees the end immediately, and continues to read for a
@@ -371,8 +431,32 @@ impl Connection {
         }
     }
 
+    /// The limit of pending output for connections of this class.
+    pub(crate) fn output_limit(&self, shared: &Shared) -> OutputLimit {
+        let limits = &shared.settings.output_limits;
+        if self.session.subscriptions.are_none() {
+            limits.normal
+        } else {
+            limits.pubsub
+        }
+    }
+
+    /// Bounds the output before commands are executed, and moves messages to it that come before their replies.
+    fn prepare_output(&mut self, shared: &mut Shared) {
+        let hard = self.output_limit(shared).hard;
+        let bound = match usize::try_from(hard) {
+            Ok(0) | Err(_) => self.bounds.output_bytes,
+            Ok(hard) => hard.min(self.bounds.output_bytes),
+        };
+        self.output.set_bound(bound);
+        if let Some(slot) = self.session.subscriptions.slot() {
+            shared.pubsub.mailbox(slot).move_to(&mut self.output);
+        }
+    }
+
     /// Executes the complete requests. They are parsed where they were read; only the remainder is copied.
     fn take(&mut self, bytes: &[u8], shared: &mut Shared) {
+        self.prepare_output(shared);
         if self.input.is_empty() {
             let used = self.execute(bytes, shared);
             self.input.append(&bytes[used..]);

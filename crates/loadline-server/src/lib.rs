@@ -2,8 +2,8 @@
 //!
 //! One thread runs one event loop: it reads every readable connection, executes all complete requests, and
 //! sends the replies of a turn with one write per connection. Unknown commands get the same error as from
-//! Redis. Supported are strings, bits, sets, hashes and lists, and a log in a directory ([`ServerConfig::dir`]); sorted
-//! sets, streams, pub/sub and scripts are missing.
+//! Redis. Supported are strings, bits, sets, hashes, lists and pub/sub, and a log in a directory ([`ServerConfig::dir`]);
+//! sorted sets, streams and scripts are missing.
 //!
 //! The tests compare the replies with those of redis-server 7.0, byte by byte, for a fixed list of commands
 //! and for random ones. Anything outside these tests can differ.
@@ -29,6 +29,7 @@ mod listen;
 mod lookahead;
 mod memory;
 mod persistence;
+mod pubsub;
 mod rewrite;
 mod server;
 mod settings;

@@ -15,6 +15,107 @@ pub(crate) struct Settings {
     pub(crate) maxmemory: u64,
     /// The eviction policy at that limit.
     pub(crate) eviction: Eviction,
+    pub(crate) output_limits: OutputLimits,
+}
+
+/// The limits of pending output by class of connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutputLimits {
+    pub(crate) normal: OutputLimit,
+    /// Kept for CONFIG GET: there are no replicas.
+    pub(crate) replica: OutputLimit,
+    pub(crate) pubsub: OutputLimit,
+}
+
+/// The limit of the pending output of a connection, which is closed when it reaches the limit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutputLimit {
+    /// The most bytes; 0 for no limit.
+    pub(crate) hard: u64,
+    /// The most bytes over a period of `soft_seconds`; 0 for no limit.
+    pub(crate) soft: u64,
+    pub(crate) soft_seconds: u64,
+}
+
+impl OutputLimit {
+    const NONE: Self = Self {
+        hard: 0,
+        soft: 0,
+        soft_seconds: 0,
+    };
+}
+
+impl Default for OutputLimits {
+    fn default() -> Self {
+        Self {
+            normal: OutputLimit::NONE,
+            replica: OutputLimit {
+                hard: 256 << 20,
+                soft: 64 << 20,
+                soft_seconds: 60,
+            },
+            pubsub: OutputLimit {
+                hard: 32 << 20,
+                soft: 8 << 20,
+                soft_seconds: 60,
+            },
+        }
+    }
+}
+
+impl OutputLimits {
+    /// The value as CONFIG GET shows it.
+    pub(crate) fn text(&self) -> String {
+        let classes = [
+            ("normal", self.normal),
+            ("slave", self.replica),
+            ("pubsub", self.pubsub),
+        ];
+        let texts = classes.map(|(name, limit)| {
+            let OutputLimit {
+                hard,
+                soft,
+                soft_seconds,
+            } = limit;
+            format!("{name} {hard} {soft} {soft_seconds}")
+        });
+        texts.join(" ")
+    }
+
+    /// Sets the classes that a value of CONFIG SET names: a class, the hard and the soft limit, and seconds, in turn.
+    ///
+    /// # Errors
+    /// The texts of Redis; nothing is changed then.
+    pub(crate) fn parse(&mut self, value: &[u8]) -> Result<(), &'static str> {
+        let words = value.split(u8::is_ascii_whitespace);
+        let words: Vec<&[u8]> = words.filter(|word| !word.is_empty()).collect();
+        if !words.len().is_multiple_of(4) {
+            return Err("Wrong number of arguments in buffer limit configuration.");
+        }
+        let mut parsed = *self;
+        for words in words.chunks_exact(4) {
+            let class = match words[0].to_ascii_lowercase().as_slice() {
+                b"normal" => &mut parsed.normal,
+                b"slave" | b"replica" => &mut parsed.replica,
+                b"pubsub" => &mut parsed.pubsub,
+                _ => return Err("Invalid client class specified in buffer limit configuration."),
+            };
+            let seconds = std::str::from_utf8(words[3]).ok();
+            let limit = memory_bytes(words[1])
+                .zip(memory_bytes(words[2]))
+                .zip(seconds.and_then(|seconds| seconds.parse().ok()));
+            let ((hard, soft), soft_seconds) = limit.ok_or(
+                "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+            )?;
+            *class = OutputLimit {
+                hard,
+                soft,
+                soft_seconds,
+            };
+        }
+        *self = parsed;
+        Ok(())
+    }
 }
 
 /// The eviction policy at the memory limit.
@@ -90,6 +191,7 @@ impl Default for Settings {
             set_max_intset_entries: 512,
             maxmemory: 0,
             eviction: Eviction::None,
+            output_limits: OutputLimits::default(),
         }
     }
 }
@@ -149,6 +251,25 @@ pub(crate) fn memory_bytes(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_of_outputs_are_read_whole_or_not_at_all() {
+        let mut limits = OutputLimits::default();
+        let default = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
+        assert_eq!(limits.text(), default);
+        for wrong in [
+            "normal",
+            "normal 1 2 3 pubsub 1 x 3",
+            "master 1 2 3",
+            "pubsub 1 2 -3",
+        ] {
+            assert!(limits.parse(wrong.as_bytes()).is_err(), "{wrong}");
+            assert_eq!(limits.text(), default, "{wrong}");
+        }
+        limits.parse(b"PubSub 2kb 1k 5  normal 1mb 0 0").unwrap();
+        let changed = "normal 1048576 0 0 slave 268435456 67108864 60 pubsub 2048 1000 5";
+        assert_eq!(limits.text(), changed);
+    }
 
     #[test]
     fn memory_is_read_with_its_unit() {

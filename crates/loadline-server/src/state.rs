@@ -13,6 +13,7 @@ use crate::commands;
 use crate::listen::Slowdown;
 use crate::memory::Trimmer;
 use crate::persistence::Persistence;
+use crate::pubsub::{PubSub, Subscriptions};
 use crate::settings::Settings;
 use crate::stats::{Gone, Stats};
 
@@ -35,6 +36,9 @@ pub(crate) struct Shared {
     pub(crate) next_id: u64,
     pub(crate) stats: Stats,
     pub(crate) watched: Watched,
+    pub(crate) pubsub: PubSub,
+    /// Bytes of replies that sockets did not take.
+    pub(crate) output_bytes: usize,
     /// The log, for a server with a directory.
     pub(crate) persistence: Option<Persistence>,
     /// All connections, by their ids.
@@ -174,6 +178,8 @@ pub(crate) struct Session {
     pub(crate) protocol: Protocol,
     pub(crate) database: usize,
     pub(crate) authenticated: bool,
+    /// Whether all commands are allowed: the client has authenticated, and does not get messages between replies.
+    pub(crate) is_free: bool,
     pub(crate) closing: bool,
     /// The commands queued since MULTI.
     pub(crate) queue: Option<Queue>,
@@ -186,6 +192,11 @@ pub(crate) struct Session {
     /// Whether a reply of this turn depends on the data.
     pub(crate) has_seen_data: bool,
     pub(crate) replies: Replies,
+    /// Messages of a command whose replies are not wanted.
+    pub(crate) pushed: Vec<u8>,
+    pub(crate) subscriptions: Subscriptions,
+    /// Whether a command must reply at once: it is a part of a transaction.
+    pub(crate) may_not_block: bool,
     /// The state that other connections can see.
     pub(crate) peer: Arc<Peer>,
 }
@@ -221,12 +232,18 @@ impl Replies {
 }
 
 impl Session {
-    /// Bytes of queued commands and watched keys.
+    /// Bytes of queued commands, watched keys and subscriptions.
     pub(crate) fn held_bytes(&self) -> usize {
         let queued = self.queue.as_ref().map_or(0, Queue::held_bytes);
         let postponed = self.postponed.as_ref();
         let postponed = postponed.map_or(0, |words| words.iter().map(Vec::len).sum());
-        queued + postponed + self.watched_bytes
+        queued + postponed + self.watched_bytes + self.subscriptions.held_bytes
+    }
+
+    /// Notes after a change of the authentication, the protocol or the subscriptions whether all commands are allowed.
+    pub(crate) fn note_mode(&mut self) {
+        let is_subscriber = self.protocol == Protocol::Resp2 && !self.subscriptions.are_none();
+        self.is_free = self.authenticated && !is_subscriber;
     }
 }
 
@@ -259,6 +276,10 @@ pub(crate) struct Peer {
     pub(crate) command: AtomicUsize,
     pub(crate) subcommand: AtomicUsize,
     pub(crate) gauges: Gauges,
+    /// The numbers of channels, patterns and channels of shards that it is subscribed to.
+    pub(crate) subscriptions: [AtomicUsize; 3],
+    /// The number of its mailbox plus one; 0 without one.
+    pub(crate) mailbox: AtomicUsize,
     /// Set to close the connection.
     pub(crate) killed: AtomicBool,
 }
@@ -362,6 +383,8 @@ impl Shared {
             next_id: 1,
             stats: Stats::new(commands::names().count(), Gone::default(), now),
             watched: Watched::default(),
+            pubsub: PubSub::default(),
+            output_bytes: 0,
             persistence: None,
             peers: BTreeMap::new(),
             killed: false,
@@ -401,6 +424,7 @@ impl Shared {
             protocol: Protocol::Resp2,
             database: 0,
             authenticated: self.password.is_none(),
+            is_free: self.password.is_none(),
             closing: false,
             queue: None,
             watches: Vec::new(),
@@ -409,6 +433,9 @@ impl Shared {
             unconfirmed: Vec::new(),
             has_seen_data: false,
             replies: Replies::On,
+            pushed: Vec::new(),
+            subscriptions: Subscriptions::default(),
+            may_not_block: false,
             peer,
         }
     }
@@ -446,6 +473,16 @@ impl Shared {
         self.databases.iter().map(Keyspace::charged_bytes).sum()
     }
 
+    /// Bytes of output that waits for its connections.
+    pub(crate) fn waiting_output_bytes(&self) -> usize {
+        self.output_bytes + self.pubsub.message_bytes()
+    }
+
+    /// Bytes that count towards `maxmemory`: the data, and output that waits.
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.data_bytes() + self.waiting_output_bytes()
+    }
+
     /// Returns memory to the operating system, at most once a second, if much data was removed.
     pub(crate) fn trim_memory(&mut self) {
         let now = Instant::now();
@@ -455,7 +492,7 @@ impl Shared {
         }
     }
 
-    /// Evicts keys, if the policy permits it, until the data fits in `maxmemory`; returns whether there is
+    /// Evicts keys, if the policy permits it, until data and output fit in `maxmemory`; returns whether there is
     /// room. Without eviction the size is computed only from time to time, because that takes some 50
     /// microseconds.
     pub(crate) fn make_room(&mut self) -> bool {
@@ -464,7 +501,7 @@ impl Shared {
         }
         let is_volatile = self.settings.eviction.is_volatile();
         let (mut evicted, mut wrapped) = (0, 0);
-        while self.data_bytes() as u64 > self.settings.maxmemory {
+        while self.used_bytes() as u64 > self.settings.maxmemory {
             if self.now < self.fruitless_until {
                 return false;
             }
@@ -503,7 +540,7 @@ impl Shared {
         match self.added_up {
             Some((bytes, at)) if at.elapsed() < VALID_FOR => bytes as u64,
             _ => {
-                let bytes = self.data_bytes();
+                let bytes = self.used_bytes();
                 self.added_up = Some((bytes, Instant::now()));
                 bytes as u64
             }

@@ -8,8 +8,8 @@ use loadline_store::{Keyspace, View};
 
 use super::refusal::{self, Refusal};
 use super::reply::Reply;
-use super::table::{Access, Found, Known, REWRITING, find, fits, subcommand};
-use super::{Words, connection, help, is, transactions};
+use super::table::{Access, Found, Known, REWRITING, find, fits, name_of, subcommand};
+use super::{Words, connection, help, is, pubsub, transactions};
 use crate::buffer::Output;
 use crate::state::{Session, Shared};
 
@@ -78,13 +78,14 @@ impl Call<'_> {
                 return Err(refusal);
             }
         }
-        let is_open = self.session.authenticated || connection::is_for_strangers(known.name);
-        if !is_open {
-            stat.rejected += 1;
-            return Err("NOAUTH Authentication required.".into());
+        if !self.session.is_free
+            && let Some(refusal) = self.restriction(known, words)
+        {
+            self.shared.stats.calls[found.index].rejected += 1;
+            return Err(refusal);
         }
         if self.session.queue.is_some() && transactions::is_forbidden(known.name) {
-            stat.rejected += 1;
+            self.shared.stats.calls[found.index].rejected += 1;
             return Err("ERR Command not allowed inside a transaction".into());
         }
         if self.is_writing(known)
@@ -99,6 +100,21 @@ impl Call<'_> {
             return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
         }
         Ok(found)
+    }
+
+    /// The error of a command that this client cannot call now.
+    #[cold]
+    fn restriction(&self, known: &Known, words: Words<'_>) -> Option<Refusal> {
+        let is_stranger = !self.session.authenticated;
+        if is_stranger && !connection::is_for_strangers(known.name) {
+            return Some("NOAUTH Authentication required.".into());
+        }
+        let is_subscriber = pubsub::is_subscriber(self.session);
+        if is_subscriber && !pubsub::is_for_subscribers(known.name) {
+            let name = name_of(known, subcommand(known, words));
+            return Some(pubsub::refusal_of(&name));
+        }
+        None
     }
 
     /// Whether a command changes the data, directly or by a transaction.

@@ -8,6 +8,7 @@ use super::pause::pause;
 use super::refusal::{Refusal, SYNTAX, no_such_form, shown};
 use super::{Call, Known, Words, is, other, sub};
 use crate::connection::Connection;
+use crate::pubsub::Kind;
 use crate::state::{Peer, Replies};
 
 pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client).with(&[
@@ -135,9 +136,13 @@ fn reply(call: &mut Call<'_>, wish: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A line of CLIENT LIST, with the fields of Redis 7.0. There is only one reply buffer, so `oll` and `omem`,
-/// which describe a second one, are 0.
+/// A line of CLIENT LIST, with the fields of Redis 7.0. `oll` and `omem` are about messages to a subscriber, which are
+/// not in the reply buffer.
 fn line(call: &Call<'_>, peer: &Peer) -> String {
+    let subscriptions = |kind: Kind| peer.subscriptions[kind as usize].load(Ordering::Relaxed);
+    let mailbox = call.shared.pubsub.mailbox_of(peer);
+    let (messages, message_bytes) =
+        mailbox.map_or((0, 0), |mailbox| (mailbox.len(), mailbox.held_bytes()));
     let seconds = |since_ms: u64| call.now().saturating_sub(since_ms) / 1_000;
     let get = |gauge: &AtomicUsize| gauge.load(Ordering::Relaxed);
     let gauges = &peer.gauges;
@@ -151,6 +156,7 @@ fn line(call: &Call<'_>, peer: &Peer) -> String {
     let has_changed = call.shared.watched.changed.contains(&peer.id);
     let is_postponed = gauges.is_postponed.load(Ordering::Relaxed);
     for (flag, holds) in [
+        ('P', is_subscriber(peer)),
         ('x', queued > 0),
         ('b', is_postponed),
         ('d', has_changed),
@@ -163,13 +169,18 @@ fn line(call: &Call<'_>, peer: &Peer) -> String {
     }
     let (input, input_room) = (get(&gauges.input), get(&gauges.input_room));
     let (arguments, output_room) = (get(&gauges.arguments), get(&gauges.output_room));
-    let total =
-        size_of::<Connection>() + input + input_room + arguments + queued_bytes + output_room;
+    let total = size_of::<Connection>()
+        + input
+        + input_room
+        + arguments
+        + queued_bytes
+        + output_room
+        + message_bytes;
     let is_writing = gauges.is_writing.load(Ordering::Relaxed);
     format!(
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 \
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} ssub={} \
          multi={} qbuf={input} qbuf-free={input_room} argv-mem={arguments} multi-mem={queued_bytes} \
-         rbs={output_room} rbp={} obl={} oll=0 omem=0 tot-mem={total} events={} cmd={} user=default \
+         rbs={output_room} rbp={} obl={} oll={messages} omem={message_bytes} tot-mem={total} events={} cmd={} user=default \
          redir=-1 resp={}\n",
         peer.id,
         peer.address,
@@ -179,6 +190,9 @@ fn line(call: &Call<'_>, peer: &Peer) -> String {
         seconds(peer.since_ms),
         seconds(peer.active_ms.load(Ordering::Relaxed)),
         get(&peer.database),
+        subscriptions(Kind::Channel),
+        subscriptions(Kind::Pattern),
+        subscriptions(Kind::Shard),
         queued as i64 - 1,
         get(&gauges.output_peak),
         get(&gauges.output),
@@ -188,33 +202,67 @@ fn line(call: &Call<'_>, peer: &Peer) -> String {
     )
 }
 
-fn list(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
-    let ids = match options {
-        [] => None,
-        // All connections have the type `normal`.
-        [word, kind] if is(word, "TYPE") => match () {
-            () if is(kind, "normal") => None,
-            () if ["master", "replica", "slave", "pubsub"]
+/// Whether the connection has subscriptions.
+fn is_subscriber(peer: &Peer) -> bool {
+    let numbers = peer.subscriptions.iter();
+    numbers
+        .map(|number| number.load(Ordering::Relaxed))
+        .any(|number| number > 0)
+}
+
+/// A type of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Normal,
+    PubSub,
+    /// Of replication, which there is none of.
+    Replication,
+}
+
+impl Type {
+    fn parse(word: &[u8]) -> Result<Self, Refusal> {
+        match () {
+            () if is(word, "normal") => Ok(Self::Normal),
+            () if is(word, "pubsub") => Ok(Self::PubSub),
+            () if ["master", "replica", "slave"]
                 .iter()
-                .any(|other| is(kind, other)) =>
+                .any(|other| is(word, other)) =>
             {
-                Some(Vec::new())
+                Ok(Self::Replication)
             }
             () => {
-                let kind = shown(kind, kind.len());
-                return Err([b"ERR Unknown client type '", kind, b"'"].into());
+                let word = shown(word, word.len());
+                Err([b"ERR Unknown client type '", word, b"'"].into())
             }
-        },
-        [word, ids @ ..] if is(word, "ID") && !ids.is_empty() => Some(
-            ids.iter()
-                .map(|id| integer(id).map_err(|_| "ERR Invalid client ID".into()))
-                .collect::<Result<Vec<i64>, Refusal>>()?,
-        ),
+        }
+    }
+
+    fn is_of(self, peer: &Peer) -> bool {
+        match self {
+            Self::Normal => !is_subscriber(peer),
+            Self::PubSub => is_subscriber(peer),
+            Self::Replication => false,
+        }
+    }
+}
+
+fn list(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
+    let (mut ids, mut kind) = (None, None);
+    match options {
+        [] => {}
+        [word, name] if is(word, "TYPE") => kind = Some(Type::parse(name)?),
+        [word, list @ ..] if is(word, "ID") && !list.is_empty() => {
+            let id = |id| integer(id).map_err(|_| "ERR Invalid client ID".into());
+            let list = list.iter().map(|word| id(word));
+            ids = Some(list.collect::<Result<Vec<i64>, Refusal>>()?);
+        }
         _ => return Err(SYNTAX.into()),
-    };
+    }
     let wanted = |peer: &Peer| {
-        ids.as_ref()
-            .is_none_or(|ids| ids.iter().any(|id| u64::try_from(*id) == Ok(peer.id)))
+        kind.is_none_or(|kind| kind.is_of(peer))
+            && ids
+                .as_ref()
+                .is_none_or(|ids| ids.iter().any(|id| u64::try_from(*id) == Ok(peer.id)))
     };
     let lines: String = call
         .shared
@@ -233,6 +281,7 @@ struct Filter {
     id: Option<u64>,
     address: Option<String>,
     local_address: Option<String>,
+    kind: Option<Type>,
     excludes_all: bool,
     /// Whether the caller's own connection is excluded.
     skip_me: bool,
@@ -282,7 +331,7 @@ fn filter(options: &[&[u8]]) -> Result<Filter, Refusal> {
         } else if is(name, "USER") {
             filter.excludes_all |= value != b"default";
         } else if is(name, "TYPE") {
-            filter.excludes_all |= !is(value, "normal");
+            filter.kind = Some(Type::parse(value)?);
         } else if is(name, "SKIPME") && (is(value, "yes") || is(value, "no")) {
             filter.skip_me = is(value, "yes");
         } else {
@@ -303,6 +352,7 @@ fn kill_all(call: &mut Call<'_>, filter: &Filter) -> usize {
                 .local_address
                 .as_ref()
                 .is_none_or(|it| *it == peer.local_address)
+            && filter.kind.is_none_or(|kind| kind.is_of(peer))
             && !(filter.skip_me && peer.id == call.session.id)
     };
     let chosen: Vec<u64> = call

@@ -17,6 +17,9 @@ use crate::stats::{Gone, Stats};
 /// The name of the eviction setting.
 const POLICY: &str = "maxmemory-policy";
 
+/// The name of the setting for the limits of outputs.
+const OUTPUT: &str = "client-output-buffer-limit";
+
 /// The name of the setting for the durability.
 const FSYNC: &str = "appendfsync";
 
@@ -53,6 +56,7 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
         .into_iter()
         .chain(words)
         .chain(dir)
+        .chain([(OUTPUT, call.shared.settings.output_limits.text())])
         .chain(changeable)
         .collect()
 }
@@ -120,6 +124,10 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
         }
         if name == POLICY {
             changed.eviction = policy(pair[1]).map_err(|why| refuse(&why))?;
+            continue;
+        }
+        if name == OUTPUT {
+            changed.output_limits.parse(pair[1]).map_err(refuse)?;
             continue;
         }
         if name == FSYNC

@@ -7,7 +7,7 @@ use loadline_resp::Protocol;
 use super::keys::database;
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX, shown, wrong_number};
-use super::{Call, Known, Words, is, other};
+use super::{Call, Known, Words, is, other, pubsub};
 use crate::REDIS_VERSION;
 use crate::state::Replies;
 
@@ -37,6 +37,8 @@ pub(super) fn is_for_strangers(name: &str) -> bool {
 
 fn ping(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     match words[1..] {
+        [] if pubsub::is_subscriber(call.session) => pubsub::pong(call, b""),
+        [message] if pubsub::is_subscriber(call.session) => pubsub::pong(call, message),
         [] => call.reply().simple("PONG"),
         [message] => call.reply().bulk(message),
         _ => return Err(wrong_number("ping")),
@@ -81,6 +83,10 @@ fn hello(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         return Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time".into());
     }
     call.session.protocol = protocol;
+    call.session.note_mode();
+    call.shared
+        .pubsub
+        .speak(&call.session.subscriptions, protocol);
     let version = version(protocol);
     call.session.peer.resp.store(version, Ordering::Relaxed);
     if let Some(name) = name {
@@ -131,6 +137,7 @@ fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), Refus
         return Err(WRONG_PASSWORD.into());
     }
     call.session.authenticated = true;
+    call.session.note_mode();
     Ok(())
 }
 
@@ -151,6 +158,7 @@ fn select(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 
 fn reset(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     call.shared.watched.forget(call.session);
+    pubsub::forget(call);
     let session = &mut *call.session;
     session.queue = None;
     session.database = 0;
@@ -160,6 +168,7 @@ fn reset(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     session.peer.resp.store(2, Ordering::Relaxed);
     session.peer.database.store(0, Ordering::Relaxed);
     session.authenticated = call.shared.password.is_none();
+    session.note_mode();
     call.reply().simple("RESET");
     Ok(())
 }

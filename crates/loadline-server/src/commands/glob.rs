@@ -1,8 +1,8 @@
-//! Glob patterns of KEYS, SCAN and CONFIG GET.
+//! Glob patterns of KEYS, SCAN, CONFIG GET and subscriptions.
 
 /// Whether `text` matches a glob of Redis: `*`, `?`, `[a-c]`, `[^x]` and backslash. Backtracking returns only
 /// to the last star, so no pattern takes exponential time.
-pub(super) fn glob(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn glob(pattern: &[u8], text: &[u8]) -> bool {
     // The matcher of Redis ignores the pattern if the text is empty; its callers handle the pattern `*`
     // separately.
     if text.is_empty() {

@@ -9,6 +9,7 @@ use nix::sys::time::TimeVal;
 use super::refusal::Refusal;
 use super::{Call, Words, is, names};
 use crate::REDIS_VERSION;
+use crate::pubsub::Kind;
 use crate::state::Shared;
 
 /// A section: its name, its writer, and whether it is part of the default output.
@@ -87,19 +88,21 @@ fn clients(shared: &Shared, out: &mut String) {
     line(out, "blocked_clients", shared.postponed());
 }
 
-/// The memory used is the size of the data: keys, values and their tables, without the allocator's overhead.
+/// The memory used is the size of the data (keys, values and their tables, without the allocator's overhead) and of output
+/// that waits for clients.
 fn memory(shared: &Shared, out: &mut String) {
-    let data = shared.data_bytes() as u64;
+    let used = shared.used_bytes() as u64;
     let resident = resident_bytes().unwrap_or(0);
     let most = shared.settings.maxmemory;
     for (name, bytes) in [
-        ("used_memory", data),
+        ("used_memory", used),
         ("used_memory_rss", resident),
         ("maxmemory", most),
     ] {
         line(out, name, bytes);
         line(out, &format!("{name}_human"), human(bytes));
     }
+    line(out, "mem_clients_normal", shared.waiting_output_bytes());
     line(out, "maxmemory_policy", shared.settings.eviction.name());
     line(out, "mem_allocator", "libc");
 }
@@ -188,6 +191,13 @@ fn stats(shared: &Shared, out: &mut String) {
     line(out, "evicted_keys", evicted - stats.gone_before.evicted);
     line(out, "keyspace_hits", stats.hits);
     line(out, "keyspace_misses", stats.misses);
+    for (name, kind) in [
+        ("pubsub_channels", Kind::Channel),
+        ("pubsub_patterns", Kind::Pattern),
+        ("pubsubshard_channels", Kind::Shard),
+    ] {
+        line(out, name, shared.pubsub.names(kind).len());
+    }
     line(
         out,
         "total_error_replies",

@@ -23,6 +23,7 @@ mod lists;
 mod model;
 mod numbers;
 mod pause;
+mod pubsub;
 mod refusal;
 mod reply;
 mod scan;
@@ -38,12 +39,14 @@ mod transactions;
 use std::time::{Duration, Instant};
 
 use loadline_resp::Request;
+use loadline_resp::encode::Sink as _;
 
 use crate::buffer::{Output, Part};
 use crate::listen::Slowdown;
 use crate::state::{Replies, Session, Shared};
 use call::Call;
 use changes::Effect;
+pub(crate) use glob::glob;
 pub(crate) use pause::resume;
 pub(crate) use refusal::Refusal;
 pub(crate) use table::names;
@@ -95,6 +98,8 @@ fn execute_words(words: Words<'_>, session: &mut Session, shared: &mut Shared, o
     if session.replies != Replies::On {
         if session.replies.are_dropped() {
             out.truncate(begin);
+            // Messages are no replies.
+            out.put(&std::mem::take(&mut session.pushed));
         }
         session.replies = session.replies.after_command();
     }

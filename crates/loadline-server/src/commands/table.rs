@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use super::refusal::Refusal;
 use super::{
     Call, Words, bits, client, connection, describe, dump, expiry, functions, hashes, is, keys,
-    lists, server, sets, sort, strings, transactions,
+    lists, pubsub, server, sets, sort, strings, transactions,
 };
 
 /// The function of a command, which writes the reply or returns an error.
@@ -109,7 +109,7 @@ pub(super) const fn other(name: &'static str, arity: i32, handler: Handler) -> K
 }
 
 /// The tables of all families, with their group names in the Redis documentation.
-pub(super) const FAMILIES: [(&str, &[Known]); 15] = [
+pub(super) const FAMILIES: [(&str, &[Known]); 16] = [
     ("string", strings::TABLE),
     ("generic", keys::TABLE),
     ("generic", expiry::TABLE),
@@ -125,6 +125,7 @@ pub(super) const FAMILIES: [(&str, &[Known]); 15] = [
     ("server", server::TABLE),
     ("server", describe::TABLE),
     ("transactions", transactions::TABLE),
+    ("pubsub", pubsub::TABLE),
 ];
 
 pub(super) fn all() -> impl Iterator<Item = &'static Known> {
@@ -136,6 +137,11 @@ pub(super) fn full_name(command: usize, subcommand: usize) -> String {
     let Some(known) = all().nth(command) else {
         return "NULL".to_owned();
     };
+    name_of(known, subcommand)
+}
+
+/// The same for a command of the table.
+pub(super) fn name_of(known: &Known, subcommand: usize) -> String {
     let sub = subcommand
         .checked_sub(1)
         .and_then(|at| known.subcommands.get(at));

@@ -77,10 +77,12 @@ fn exec(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
         return Ok(());
     }
     call.reply().array(queue.len());
+    call.session.may_not_block = true;
     for words in queue.commands() {
         let found = find(words[0]).expect("only known commands are queued");
         call.perform(found, &words);
     }
+    call.session.may_not_block = false;
     Ok(())
 }
 

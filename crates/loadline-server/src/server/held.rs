@@ -47,8 +47,8 @@ impl Rig {
     fn connect(&mut self) -> UnixStream {
         let stream = UnixStream::connect(self.dir.path().join("socket")).unwrap();
         stream.set_nonblocking(true).unwrap();
-        let before = self.server.next_token;
-        while self.server.next_token == before {
+        let before = self.server.shared.next_id;
+        while self.server.shared.next_id == before {
             self.turn();
         }
         stream

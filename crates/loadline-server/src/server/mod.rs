@@ -47,13 +47,14 @@ pub struct Server {
     epoll: OwnedFd,
     connections: HashMap<u64, Connection>,
     shared: Shared,
-    next_token: u64,
     /// Connections that were read in this turn and whose replies are sent at its end.
     turn: Vec<u64>,
     /// Connections with replies that are held back, in the order of the positions of the log that they wait for.
     held: VecDeque<(u64, u64)>,
     pace: Pace,
     pages: Pages,
+    /// Connections over the soft limit of output, with the times since when.
+    over_limit: HashMap<u64, u64>,
     /// Whether accepting is paused because the process has no more file descriptors.
     full: bool,
     swept_at: u64,
@@ -103,18 +104,17 @@ impl Server {
             eviction: config.eviction,
             ..Settings::default()
         });
-        let next_token = listeners.len() as u64;
         Ok(Self {
             config,
             listeners,
             epoll,
             connections: HashMap::new(),
             shared,
-            next_token,
             turn: Vec::new(),
             held: VecDeque::new(),
             pace: Pace::default(),
             pages: Pages::default(),
+            over_limit: HashMap::new(),
             full: false,
             swept_at: 0,
         })
@@ -239,6 +239,9 @@ impl Server {
     /// Writes the replies of a turn, with one write per connection. Writing them at the end lets a peer with
     /// many connections wake up once instead of once per connection.
     fn answer(&mut self) {
+        let first = self.listeners.len() as u64;
+        let receivers = self.shared.pubsub.take_listed();
+        self.turn.extend(receivers.map(|id| first + id));
         let is_committed = self.shared.commit();
         let unsynced = self.shared.unsynced();
         for token in &self.turn {
@@ -306,7 +309,11 @@ impl Server {
         let Some(connection) = self.connections.get_mut(&token) else {
             return;
         };
-        let told = connection.flush(&mut self.shared).and_then(|interest| {
+        let flushed = connection.flush(&mut self.shared);
+        let told = flushed.and_then(|interest| {
+            if interest.contains(EventFlags::OUT) || !self.over_limit.is_empty() {
+                note_soft_limit(&mut self.over_limit, token, connection, &mut self.shared);
+            }
             // The usual case: no change, so no system call.
             if interest == connection.interest {
                 return Ok(());
@@ -337,21 +344,26 @@ impl Server {
     }
 
     fn admit(&mut self, stream: Stream) {
-        let token = self.next_token;
-        self.next_token += 1;
-        let data = EventData::new_u64(token);
-        if epoll::add(&self.epoll, &stream, data, EventFlags::IN).is_err() {
-            return;
-        }
         let bounds = Bounds {
             request_bytes: self.config.max_request_bytes,
             output_bytes: self.config.max_output_bytes,
         };
         let session = self.shared.session(stream.origin());
+        let token = self.token_of(session.id);
+        let data = EventData::new_u64(token);
+        if epoll::add(&self.epoll, &stream, data, EventFlags::IN).is_err() {
+            self.shared.peers.remove(&session.id);
+            return;
+        }
         self.connections
             .insert(token, Connection::new(stream, session, bounds));
         self.shared.stats.connections += 1;
         self.shared.clients = self.connections.len();
+    }
+
+    /// The token of a connection. Tokens from 0 on are those of the listeners, and ids begin with 1.
+    fn token_of(&self, id: u64) -> u64 {
+        self.listeners.len() as u64 + id
     }
 
     /// Stops accepting until the next sweep: without free file descriptors, pending connections would wake
@@ -375,9 +387,8 @@ impl Server {
 
     fn close(&mut self, token: u64) {
         if let Some(mut connection) = self.connections.remove(&token) {
-            let session = connection.session();
-            self.shared.peers.remove(&session.id);
-            self.shared.watched.forget(session);
+            connection.forget(&mut self.shared);
+            self.over_limit.remove(&token);
         }
         self.shared.clients = self.connections.len();
         // While a sync hangs, closed connections must not add up. Half of the entries or more are theirs.
@@ -395,6 +406,18 @@ impl Server {
             .filter(|(_, connection)| is_over(connection))
             .map(|(token, _)| *token)
             .collect();
+        over.into_iter().for_each(|token| self.close(token));
+    }
+
+    /// Closes connections whose output was over the soft limit for too long.
+    fn close_over_limit(&mut self) {
+        let now = self.shared.now;
+        let is_over = |(token, since): (&u64, &u64)| {
+            let connection = self.connections.get(token)?;
+            let seconds = connection.output_limit(&self.shared).soft_seconds;
+            (now.saturating_sub(*since) > seconds.saturating_mul(1_000)).then_some(*token)
+        };
+        let over: Vec<u64> = self.over_limit.iter().filter_map(is_over).collect();
         over.into_iter().for_each(|token| self.close(token));
     }
 
@@ -426,6 +449,7 @@ impl Server {
         self.shared.stats.sample(self.shared.now);
         self.shared.trim_memory();
         self.pages.follow(&self.shared);
+        self.close_over_limit();
         if self.shared.has_draining {
             let now = self.shared.now;
             self.close_where(|connection| connection.is_drained(now));
@@ -434,6 +458,23 @@ impl Server {
         if std::mem::take(&mut self.full) {
             self.listen(EventFlags::IN);
         }
+    }
+}
+
+/// Notes whether the output of a connection is over the soft limit of its class.
+#[cold]
+fn note_soft_limit(
+    over_limit: &mut HashMap<u64, u64>,
+    token: u64,
+    connection: &Connection,
+    shared: &mut Shared,
+) {
+    let soft = connection.output_limit(shared).soft;
+    let bytes = connection.waiting_output_bytes(shared) as u64;
+    if soft > 0 && bytes >= soft {
+        over_limit.entry(token).or_insert(shared.now);
+    } else {
+        over_limit.remove(&token);
     }
 }
 

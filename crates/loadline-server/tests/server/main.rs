@@ -13,6 +13,7 @@ mod getkeys;
 mod help;
 mod hostile;
 mod places;
+mod pubsub;
 mod random;
 mod support;
 mod survival;

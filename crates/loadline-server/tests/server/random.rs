@@ -33,11 +33,12 @@ LPUSH k m|RPUSH k m m|LPUSHX k m|RPUSHX k m|LPOP k|RPOP k n|LPOP k n|RPOP k|LLEN
 SETBIT k 7 1|SETBIT k n 0|GETBIT k n|BITCOUNT k|BITCOUNT k n n|BITCOUNT k n n BIT|BITPOS k 1|BITPOS k 0 n|BITPOS k 1 n n|BITPOS k 0 n n BIT|RESTORE k n m|BITOP AND k k k|BITOP XOR k k k|BITOP NOT k k|LCS k k|LCS k k IDX|LCS k k LEN|SORT k|SORT k ALPHA STORE k|SORT k DESC|SORT k ALPHA LIMIT n n STORE k|SORT k STORE k|SORT k ALPHA GET # STORE k
 CLIENT SETNAME m|CLIENT GETNAME|CLIENT NO-EVICT o|AUTH m|AUTH m m|HELLO n|HELLO n SETNAME m|HELLO 2|HELLO 3|HELLO 3|RESET|OBJECT FREQ k|OBJECT o k|WAIT 0 n|ACL WHOAMI|SWAPDB n 1|SELECT n|MOVE k n|COPY k k DB n";
 
-/// Commands whose replies depend on time or chance, or on what a server is, or that end something. Where a
+/// Commands whose replies depend on time or chance, or on what a server is, or that end something or have several replies. Where a
 /// cursor stands that the server did not give is chance too.
 const OTHERS: &str = "\
 TTL PTTL SPOP SRANDMEMBER HRANDFIELD RANDOMKEY SCAN SSCAN HSCAN TIME LASTSAVE WAIT INFO CONFIG COMMAND CLIENT MEMORY OBJECT SHUTDOWN QUIT
-HELLO AUTH RESET SAVE BGSAVE BGREWRITEAOF ACL EXPIRE PEXPIRE SETEX PSETEX DUMP";
+HELLO AUTH RESET SAVE BGSAVE BGREWRITEAOF ACL EXPIRE PEXPIRE SETEX PSETEX DUMP SUBSCRIBE PSUBSCRIBE SSUBSCRIBE UNSUBSCRIBE
+PUNSUBSCRIBE SUNSUBSCRIBE";
 
 // No word has a space in it: that is how commands are taken apart again.
 const KEYS: &[&str] = &["a", "b", "c", "d", "a", "b", "\"\"", "a*[b", "\"\\x00\""];
