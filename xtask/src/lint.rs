@@ -1,9 +1,8 @@
 //! `cargo xtask lint`: all checks run, each is reported with its time, and any failure fails it.
 
-use std::time::Instant;
-
 use anyhow::{Context, bail};
 
+use crate::stopwatch::Stopwatch;
 use crate::{cargo, features, medians, peers, run, say, settings, storeys};
 
 pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
@@ -86,13 +85,10 @@ const CHECKS: [Check; 11] = [
 pub(crate) fn run_all() -> anyhow::Result<()> {
     let mut failed = Vec::new();
     for (name, check) in CHECKS {
-        let start = Instant::now();
+        let watch = Stopwatch::start();
         let outcome = check();
         let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
-        say(&format!(
-            "lint: {name}: {verdict} in {:.1} s",
-            start.elapsed().as_secs_f64()
-        ));
+        say(&format!("lint: {name}: {verdict} in {watch}"));
         if let Err(error) = outcome {
             say(&format!("lint: {name}: {error:#}"));
             failed.push(name);

@@ -11,6 +11,7 @@ mod peers;
 mod picture;
 mod programs;
 mod settings;
+mod stopwatch;
 mod storeys;
 mod test;
 

@@ -6,11 +6,11 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
+use crate::stopwatch::Stopwatch;
 use crate::{cargo, say};
 
 /// Repetitions of a failed test.
@@ -89,9 +89,9 @@ struct Totals {
 /// # Errors
 /// If the build fails, if a test fails in each of its runs, or if more than three tests are flaky.
 pub(crate) fn run_all(features: &str, environment: &[(&str, &str)]) -> anyhow::Result<()> {
-    let begun = Instant::now();
+    let watch = Stopwatch::start();
     let mut programs = build(features)?;
-    step("build of the tests", begun);
+    say(&format!("test: build of the tests: {watch}"));
     programs.push(Program {
         name: "doc tests".into(),
         command: [&cargo(), "test", "--workspace", features, "--doc", "--"]
@@ -102,14 +102,14 @@ pub(crate) fn run_all(features: &str, environment: &[(&str, &str)]) -> anyhow::R
     let mut totals = Totals::default();
     let mut failures = Vec::new();
     for (index, program) in programs.iter().enumerate() {
-        let begun = Instant::now();
+        let watch = Stopwatch::start();
         let arguments: &[&str] = if program.package.is_some() {
             &TIMES
         } else {
             &[]
         };
         let outcome = program.run(arguments, environment, &mut std::io::stdout())?;
-        step(&program.name, begun);
+        say(&format!("test: {}: {watch}", program.name));
         totals.passed += outcome.passed;
         failures.extend(outcome.failures(index));
         let named = |(seconds, test): (f64, String)| (seconds, format!("{}: {test}", program.name));
@@ -128,14 +128,6 @@ pub(crate) fn run_all(features: &str, environment: &[(&str, &str)]) -> anyhow::R
     }
     totals.print();
     totals.verdict()
-}
-
-/// Prints the time of a step.
-fn step(name: &str, begun: Instant) {
-    say(&format!(
-        "test: {name}: {:.1} s",
-        begun.elapsed().as_secs_f64()
-    ));
 }
 
 /// Builds the test programs, in the order in which cargo names them.

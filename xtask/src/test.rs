@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 
 use crate::lint::run_cargo;
+use crate::stopwatch::Stopwatch;
 use crate::{
     drivers, features, instructions, is_on_path, peers, programs, run, say, settings, target_dir,
 };
@@ -107,12 +108,11 @@ pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
     ];
     let mut failed = Vec::new();
     for (name, step) in steps {
-        let begun = Instant::now();
+        let watch = Stopwatch::start();
         let done = step();
         say(&format!(
-            "test: {name}: {} in {:.1} s",
-            if done.is_ok() { "ok" } else { "FAILED" },
-            begun.elapsed().as_secs_f64()
+            "test: {name}: {} in {watch}",
+            if done.is_ok() { "ok" } else { "FAILED" }
         ));
         failed.extend(done.err().map(|error| format!("{name}: {error:#}")));
     }
