@@ -11,6 +11,8 @@ pub(crate) struct Settings {
     pub(crate) hash_max_listpack_value: u64,
     /// The most members of a sorted set of integers.
     pub(crate) set_max_intset_entries: u64,
+    /// The most bytes of a sparse HyperLogLog.
+    pub(crate) hll_sparse_max_bytes: u64,
     /// The data size in bytes beyond which commands that add data are refused; 0 for no limit.
     pub(crate) maxmemory: u64,
     /// The eviction policy at that limit.
@@ -189,6 +191,7 @@ impl Default for Settings {
             hash_max_listpack_entries: 512,
             hash_max_listpack_value: 64,
             set_max_intset_entries: 512,
+            hll_sparse_max_bytes: 3_000,
             maxmemory: 0,
             eviction: Eviction::None,
             output_limits: OutputLimits::default(),
@@ -208,7 +211,7 @@ pub(crate) enum Unit {
 type Place = fn(&mut Settings) -> &mut u64;
 
 /// The names of the settings; names from before Redis 7 come last.
-pub(crate) const NAMES: [(&str, Unit, Place); 6] = [
+pub(crate) const NAMES: [(&str, Unit, Place); 7] = [
     ("hash-max-listpack-entries", Unit::Count, |all| {
         &mut all.hash_max_listpack_entries
     }),
@@ -223,6 +226,9 @@ pub(crate) const NAMES: [(&str, Unit, Place); 6] = [
     }),
     ("set-max-intset-entries", Unit::Count, |all| {
         &mut all.set_max_intset_entries
+    }),
+    ("hll-sparse-max-bytes", Unit::Memory, |all| {
+        &mut all.hll_sparse_max_bytes
     }),
     ("maxmemory", Unit::Memory, |all| &mut all.maxmemory),
 ];

@@ -87,6 +87,7 @@ fn describe(reply: &mut Reply<'_>, known: &Known) {
     let (first, last, step) = match known.keys {
         Keys::At(first, last, step) => (first, last, step),
         Keys::Sort => (1, 1, 1),
+        Keys::TargetAndSources => (1, -1, 1),
         Keys::None | Keys::Counted(_) => (0, 0, 0),
     };
     for position in [first, last, step] {
@@ -151,6 +152,10 @@ fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
         Keys::None => Vec::new(),
         Keys::At(first, last, step) => keys_at(words, first, last, step).collect(),
         Keys::Sort => sort_keys(words),
+        Keys::TargetAndSources if words.len() < 3 => {
+            return Err("ERR Invalid arguments specified for command".into());
+        }
+        Keys::TargetAndSources => words[1..].to_vec(),
         Keys::Counted(place) => {
             let keys = usize::try_from(leading_number(words[place])).ok();
             let keys = keys.and_then(|count| words[place + 1..].get(..count));

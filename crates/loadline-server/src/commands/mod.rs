@@ -15,6 +15,7 @@ mod functions;
 mod glob;
 mod hashes;
 mod help;
+mod hyperloglog;
 mod info;
 mod keys;
 mod lcs;

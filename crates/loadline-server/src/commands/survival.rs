@@ -25,6 +25,7 @@ PEXPIRE k t|EXPIRE k 1000|PEXPIRE k 0|EXPIREAT k 33177117420|PEXPIREAT k 3317711
 SADD k m|SADD k n n|SADD k n|SADD k m m m|SREM k m m|SREM k n|SPOP k|SPOP k 2|SMOVE k k m|SMOVE k k n|SINTERSTORE k k k|SUNIONSTORE k k k|SDIFFSTORE k k k
 HSET k m m|HSET k m n n m|HMSET k m m|HSETNX k m m|HINCRBY k n n|HINCRBYFLOAT k n 1.5|HDEL k m m|HDEL k n
 LPUSH k m|LPUSH k m n m|RPUSH k m m|LPUSHX k m|RPUSHX k m|LPOP k|RPOP k|LPOP k 2|RPOP k 2|LSET k 0 m|LSET k -1 m|LSET k 1 n|SORT k ALPHA STORE k
+PFADD k m|PFADD k m n n|PFCOUNT k|PFMERGE k k k|PFDEBUG TODENSE k
 MULTI|EXEC|EXEC|DISCARD|RESTORED k|SWAPDB 0 1|FLUSHDB|CONFIG SET hash-max-listpack-value 3 set-max-intset-entries 4|CONFIG SET set-max-intset-entries 512";
 
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];

@@ -6,8 +6,8 @@ use hashbrown::HashMap;
 
 use super::refusal::Refusal;
 use super::{
-    Call, Words, bits, client, connection, describe, dump, expiry, functions, hashes, is, keys,
-    lists, pubsub, server, sets, sort, strings, transactions,
+    Call, Words, bits, client, connection, describe, dump, expiry, functions, hashes, hyperloglog,
+    is, keys, lists, pubsub, server, sets, sort, strings, transactions,
 };
 
 /// The function of a command, which writes the reply or returns an error.
@@ -66,6 +66,8 @@ pub(super) enum Keys {
     At(i32, i32, i32),
     /// A count at this index, followed by the keys.
     Counted(usize),
+    /// All words behind the name; COMMAND GETKEYS refuses the first one alone.
+    TargetAndSources,
     /// Those of SORT: the first word behind the name, and the one behind the last STORE.
     Sort,
 }
@@ -109,7 +111,7 @@ pub(super) const fn other(name: &'static str, arity: i32, handler: Handler) -> K
 }
 
 /// The tables of all families, with their group names in the Redis documentation.
-pub(super) const FAMILIES: [(&str, &[Known]); 16] = [
+pub(super) const FAMILIES: [(&str, &[Known]); 17] = [
     ("string", strings::TABLE),
     ("generic", keys::TABLE),
     ("generic", expiry::TABLE),
@@ -118,6 +120,7 @@ pub(super) const FAMILIES: [(&str, &[Known]); 16] = [
     ("hash", hashes::TABLE),
     ("list", lists::TABLE),
     ("bitmap", bits::TABLE),
+    ("hyperloglog", hyperloglog::TABLE),
     ("generic", sort::TABLE),
     ("scripting", functions::TABLE),
     ("connection", connection::TABLE),
