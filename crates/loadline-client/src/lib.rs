@@ -18,6 +18,7 @@
 //! | feature | adds |
 //! | --- | --- |
 //! | `tokio` | the multiplexed connections, `cluster::Cluster`, `pool::Pool`, `pubsub::PubSub`, `streams::StreamReader` and `streams::GroupReader` |
+//! | `cache` | `caching::ReadCache`, `get_cached`: replies in memory that the server's notices keep current |
 //! | `tls` | `rediss://`, by rustls |
 //! | `metrics` | counts, errors and response times per command: `Client::metrics` |
 //! | `modules` | functions for commands of Redis 7.2 to 8 and of its modules |
@@ -46,6 +47,9 @@
 
 mod args;
 pub mod blocking;
+#[cfg(feature = "cache")]
+#[cfg_attr(docsrs, doc(cfg(feature = "cache")))]
+pub mod caching;
 mod client;
 pub mod cluster;
 pub mod commands;
@@ -114,7 +118,12 @@ pub use values::{Json, Serde, to_fields, to_json};
 struct Readme;
 
 /// The examples of the page about optional features compile.
-#[cfg(all(doctest, feature = "opentelemetry", feature = "serde"))]
+#[cfg(all(
+    doctest,
+    feature = "cache",
+    feature = "opentelemetry",
+    feature = "serde"
+))]
 #[doc = include_str!("../../../docs/client.md")]
 struct OptionalFeatures;
 

@@ -61,28 +61,43 @@ impl<B: AsRef<[u8]>> Frame<B> {
     /// A copy that owns its strings.
     #[must_use]
     pub fn to_owned(&self) -> OwnedReply {
-        let list = |items: &[Self]| items.iter().map(Self::to_owned).collect();
+        self.map(&|text| text.as_ref().to_vec())
+    }
+
+    /// The same reply, its strings borrowed from this one.
+    #[must_use]
+    pub fn borrowed(&self) -> Reply<'_> {
+        self.map(&|text| text.as_ref())
+    }
+
+    /// The same reply, each string replaced.
+    fn map<'f, C>(&'f self, change: &impl Fn(&'f B) -> C) -> Frame<C> {
+        let list = |items: &'f [Self]| items.iter().map(|item| item.map(change)).collect();
+        let both = |pairs: &'f [(Self, Self)]| {
+            let both = |(key, value): &'f (Self, Self)| (key.map(change), value.map(change));
+            pairs.iter().map(both).collect()
+        };
         match self {
-            Self::Simple(text) => Frame::Simple(text.as_ref().to_vec()),
-            Self::Error(text) => Frame::Error(text.as_ref().to_vec()),
+            Self::Simple(text) => Frame::Simple(change(text)),
+            Self::Error(text) => Frame::Error(change(text)),
             Self::Integer(number) => Frame::Integer(*number),
-            Self::Bulk(bytes) => Frame::Bulk(bytes.as_ref().to_vec()),
+            Self::Bulk(bytes) => Frame::Bulk(change(bytes)),
             Self::Null => Frame::Null,
             Self::Boolean(value) => Frame::Boolean(*value),
             Self::Double(number) => Frame::Double(*number),
-            Self::BigNumber(digits) => Frame::BigNumber(digits.as_ref().to_vec()),
-            Self::BlobError(text) => Frame::BlobError(text.as_ref().to_vec()),
+            Self::BigNumber(digits) => Frame::BigNumber(change(digits)),
+            Self::BlobError(text) => Frame::BlobError(change(text)),
             Self::Verbatim { format, text } => Frame::Verbatim {
                 format: *format,
-                text: text.as_ref().to_vec(),
+                text: change(text),
             },
             Self::Array(items) => Frame::Array(list(items)),
-            Self::Map(pairs) => Frame::Map(owned_pairs(pairs)),
+            Self::Map(pairs) => Frame::Map(both(pairs)),
             Self::Set(items) => Frame::Set(list(items)),
             Self::Push(items) => Frame::Push(list(items)),
             Self::Attribute(inner) => Frame::Attribute(Box::new(Attributed {
-                attributes: owned_pairs(&inner.attributes),
-                reply: inner.reply.to_owned(),
+                attributes: both(&inner.attributes),
+                reply: inner.reply.map(change),
             })),
         }
     }
@@ -148,13 +163,6 @@ impl<B> Frame<B> {
             Self::Error(_) | Self::BlobError(_)
         )
     }
-}
-
-fn owned_pairs<B: AsRef<[u8]>>(pairs: &[(Frame<B>, Frame<B>)]) -> Vec<(OwnedReply, OwnedReply)> {
-    pairs
-        .iter()
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect()
 }
 
 #[cfg(test)]

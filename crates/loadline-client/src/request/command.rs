@@ -223,6 +223,12 @@ impl<T: FromReply> Cmd<T> {
         Words::without_header(&self.encoded, self.count)
     }
 
+    /// The words as they are sent, without their number.
+    #[cfg(feature = "cache")]
+    pub(crate) fn encoded_words(&self) -> &[u8] {
+        &self.encoded
+    }
+
     /// Returns the arguments that are keys, by which a cluster routes the command.
     #[must_use]
     pub fn routing_keys(&self) -> Vec<&[u8]> {
@@ -263,6 +269,12 @@ impl<T: FromReply> Cmd<T> {
     pub fn waiting(mut self, time: Duration) -> Self {
         self.wait = time;
         self
+    }
+}
+
+impl<A: ToArgs, T: FromReply> From<Command<A, T>> for Cmd<T> {
+    fn from(command: Command<A, T>) -> Self {
+        command.encoded()
     }
 }
 

@@ -6,6 +6,8 @@
     reason = "a test ends with the error that it did not expect"
 )]
 
+#[cfg(feature = "cache")]
+mod caching;
 mod cancelled;
 mod carried;
 mod catalogue;
