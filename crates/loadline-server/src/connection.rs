@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loadline_resp::{Limits, RequestParser, encode};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{Shutdown, shutdown};
+use rustix::net::{RecvFlags, Shutdown, shutdown};
 
 use crate::buffer::{Buffer, Output};
 use crate::commands::{self, Refusal};
 use crate::listen::Stream;
 use crate::lookahead;
 use crate::settings::OutputLimit;
-use crate::state::{Queue, Session, Shared};
+use crate::state::{Queue, Session, Shared, Waiting};
+use crate::waiting::Release;
 
 /// The pending replies at which execution of further requests pauses. Waiting requests take less memory than
 /// their replies would.
@@ -128,6 +129,36 @@ impl Connection {
     /// Executes the command that was postponed by a pause.
     pub(crate) fn resume(&mut self, shared: &mut Shared) -> Result<(), Over> {
         commands::resume(&mut self.session, shared, &mut self.output);
+        self.go_on(shared)
+    }
+
+    /// Executes the command that waits for `key`, and returns whether it has its reply.
+    pub(crate) fn wake(&mut self, shared: &mut Shared, key: &[u8]) -> bool {
+        if self.is_abandoned() {
+            return false;
+        }
+        self.prepare_output(shared);
+        commands::wake(&mut self.session, shared, &mut self.output, key)
+    }
+
+    /// Whether the peer has gone while its command waited. An item that it would get would be lost. The event of its end
+    /// follows.
+    fn is_abandoned(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match rustix::net::recv(&self.stream, &mut [0; 1], flags) {
+            Ok((_, bytes)) => bytes == 0,
+            Err(errno) => errno != Errno::AGAIN && errno != Errno::INTR,
+        }
+    }
+
+    /// Ends the wait of a command.
+    pub(crate) fn release_waiting(&mut self, shared: &mut Shared, how: Release) {
+        self.prepare_output(shared);
+        commands::release(&mut self.session, shared, &mut self.output, how);
+    }
+
+    /// Executes requests that have waited.
+    pub(crate) fn go_on(&mut self, shared: &mut Shared) -> Result<(), Over> {
         self.take(&[], shared);
         self.gauge();
         if self.output.has_overflowed() {
@@ -226,7 +257,7 @@ impl Connection {
 
     /// Whether a command is postponed by a pause.
     pub(crate) fn is_postponed(&self) -> bool {
-        self.session.postponed.is_some()
+        matches!(self.session.waiting, Some(Waiting::ForPause(_)))
     }
 
     /// Reads once and executes the complete requests. The replies wait for [`flush`](Self::flush). A peer can
@@ -243,6 +274,10 @@ impl Connection {
         } else {
             self.read(shared, buffer)?
         };
+        // No one will read the reply.
+        if self.finished && matches!(self.session.waiting, Some(Waiting::ForKeys { .. })) {
+            return Err(Over);
+        }
         if bytes > 0 || self.paused {
             self.take(&buffer[..bytes], shared);
         }
@@ -303,6 +338,7 @@ impl Connection {
         self.count(0, shared);
         shared.peers.remove(&self.session.id);
         shared.watched.forget(&mut self.session);
+        shared.watched.end_wait(self.session.id);
         shared.pubsub.forget(&mut self.session.subscriptions);
     }
 
@@ -489,7 +525,10 @@ impl Connection {
     fn execute(&mut self, bytes: &[u8], shared: &mut Shared) -> usize {
         let (mut at, mut seen) = (0, 0);
         self.paused = false;
-        while !self.session.closing && !self.output.has_overflowed() && !self.is_postponed() {
+        while !self.session.closing
+            && !self.output.has_overflowed()
+            && self.session.waiting.is_none()
+        {
             if self.output.len() > PAUSE_BYTES {
                 self.paused = at < bytes.len();
                 return at;
@@ -503,6 +542,10 @@ impl Connection {
                     commands::execute(&request, &mut self.session, shared, &mut self.output);
                     let authenticated = self.session.authenticated;
                     self.parser.set_authenticated(authenticated);
+                    // Clients that wait for what was changed are served before the next request.
+                    if shared.watched.waiting.has_work() {
+                        return at;
+                    }
                 }
                 Ok((used, None)) => return at + used,
                 Err(error) => {

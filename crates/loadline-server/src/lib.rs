@@ -36,6 +36,7 @@ mod settings;
 mod state;
 mod stats;
 mod unsynced;
+mod waiting;
 
 /// The version of Redis that the replies follow. Clients use it to decide which commands they can send.
 const REDIS_VERSION: &str = "7.0.15";

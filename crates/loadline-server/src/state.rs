@@ -16,6 +16,7 @@ use crate::persistence::Persistence;
 use crate::pubsub::{PubSub, Subscriptions};
 use crate::settings::Settings;
 use crate::stats::{Gone, Stats};
+use crate::waiting::{Release, Wait, WaitingClients};
 
 /// The number of databases.
 pub(crate) const DATABASES: usize = 16;
@@ -106,13 +107,27 @@ pub(crate) struct Pause {
     pub(crate) holds_all: bool,
 }
 
-/// Keys that connections watch for changes.
-#[derive(Debug, Default)]
+/// Keys that connections watch for changes, or wait for.
+#[derive(Debug)]
 pub(crate) struct Watched {
     /// The connections that watch each key of a database.
     keys: HashMap<(usize, Vec<u8>), HashSet<u64>>,
     /// Connections with a changed watched key.
     pub(crate) changed: HashSet<u64>,
+    pub(crate) waiting: WaitingClients,
+    /// Whether no key is watched or waited for.
+    is_idle: bool,
+}
+
+impl Default for Watched {
+    fn default() -> Self {
+        Self {
+            keys: HashMap::new(),
+            changed: HashSet::new(),
+            waiting: WaitingClients::default(),
+            is_idle: true,
+        }
+    }
 }
 
 /// A key that a connection watches.
@@ -133,14 +148,43 @@ impl Watched {
             session.watched_bytes += 2 * watch.key.len() + size_of::<Watch>();
             session.watches.push(watch);
         }
+        self.is_idle = false;
+    }
+
+    /// Lets a client wait for keys.
+    pub(crate) fn wait(&mut self, id: u64, wait: Wait) {
+        self.waiting.add(id, wait);
+        self.note_idle();
+    }
+
+    /// Ends the wait of a client.
+    pub(crate) fn end_wait(&mut self, id: u64) {
+        self.waiting.remove(id);
+        self.note_idle();
+    }
+
+    /// Ends the wait of another client and returns whether it waited.
+    pub(crate) fn release(&mut self, id: u64, how: Release) -> bool {
+        let has_waited = self.waiting.release(id, how);
+        self.note_idle();
+        has_waited
+    }
+
+    fn note_idle(&mut self) {
+        self.is_idle = self.keys.is_empty() && self.waiting.are_none();
     }
 
     /// Records the change of a key.
     #[inline]
     pub(crate) fn touch(&mut self, database: usize, key: &[u8]) {
-        if self.keys.is_empty() {
-            return;
+        if !self.is_idle {
+            self.note(database, key);
         }
+    }
+
+    #[cold]
+    fn note(&mut self, database: usize, key: &[u8]) {
+        self.waiting.note(database, key);
         if let Some(watchers) = self.keys.get(&(database, key.to_vec())) {
             self.changed.extend(watchers);
         }
@@ -153,6 +197,7 @@ impl Watched {
                 self.changed.extend(watchers);
             }
         }
+        self.waiting.note_where(has_changed);
     }
 
     /// Removes all watches of a connection.
@@ -168,6 +213,7 @@ impl Watched {
         }
         session.watched_bytes = 0;
         self.changed.remove(&session.id);
+        self.note_idle();
     }
 }
 
@@ -185,8 +231,8 @@ pub(crate) struct Session {
     pub(crate) queue: Option<Queue>,
     pub(crate) watches: Vec<Watch>,
     watched_bytes: usize,
-    /// A command that waits for the end of a pause. Later commands wait behind it.
-    pub(crate) postponed: Option<Postponed>,
+    /// A command that waits. Later commands wait behind it.
+    pub(crate) waiting: Option<Waiting>,
     /// The replies to commands whose changes are not yet as durable as requested.
     pub(crate) unconfirmed: Vec<Part>,
     /// Whether a reply of this turn depends on the data.
@@ -201,8 +247,34 @@ pub(crate) struct Session {
     pub(crate) peer: Arc<Peer>,
 }
 
-/// The words of a postponed command.
-pub(crate) type Postponed = Vec<Vec<u8>>;
+/// A command that waits.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// For the end of a pause.
+    ForPause(Vec<Vec<u8>>),
+    /// For a key.
+    ForKeys { words: Vec<Vec<u8>>, at_end: AtEnd },
+    /// The command found no data again.
+    Unserved,
+}
+
+impl Waiting {
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::ForPause(words) => words.iter().map(Vec::len).sum(),
+            // The keys are held a second time.
+            Self::ForKeys { words, .. } => 2 * words.iter().map(Vec::len).sum::<usize>(),
+            Self::Unserved => 0,
+        }
+    }
+}
+
+/// The reply at the end of the time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AtEnd {
+    NullArray,
+    Zero,
+}
 
 /// Whether a client wants replies, as set by CLIENT REPLY.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -235,9 +307,8 @@ impl Session {
     /// Bytes of queued commands, watched keys and subscriptions.
     pub(crate) fn held_bytes(&self) -> usize {
         let queued = self.queue.as_ref().map_or(0, Queue::held_bytes);
-        let postponed = self.postponed.as_ref();
-        let postponed = postponed.map_or(0, |words| words.iter().map(Vec::len).sum());
-        queued + postponed + self.watched_bytes + self.subscriptions.held_bytes
+        let waiting = self.waiting.as_ref().map_or(0, Waiting::held_bytes);
+        queued + waiting + self.watched_bytes + self.subscriptions.held_bytes
     }
 
     /// Notes after a change of the authentication, the protocol or the subscriptions whether all commands are allowed.
@@ -301,8 +372,8 @@ pub(crate) struct Gauges {
     pub(crate) output_room: AtomicUsize,
     /// Whether it waits until the socket is writable.
     pub(crate) is_writing: AtomicBool,
-    /// Whether a command is postponed by a pause.
-    pub(crate) is_postponed: AtomicBool,
+    /// Whether a command waits for a key or for the end of a pause.
+    pub(crate) is_waiting: AtomicBool,
 }
 
 impl Peer {
@@ -429,7 +500,7 @@ impl Shared {
             queue: None,
             watches: Vec::new(),
             watched_bytes: 0,
-            postponed: None,
+            waiting: None,
             unconfirmed: Vec::new(),
             has_seen_data: false,
             replies: Replies::On,
@@ -460,10 +531,24 @@ impl Shared {
         self.victim == Some(Victim::LeastUsed)
     }
 
-    /// The number of connections with a postponed command.
-    pub(crate) fn postponed(&self) -> usize {
+    /// Releases the clients whose time to wait is over.
+    pub(crate) fn time_out_waiting(&mut self) {
+        self.watched.waiting.time_out(self.now);
+        self.watched.note_idle();
+    }
+
+    /// Notes keys that have expired while clients wait for their removal.
+    pub(crate) fn note_expired(&mut self) {
+        let (databases, now) = (&self.databases, self.now);
+        self.watched.waiting.note_missing(|database, key| {
+            databases[database].inspect(key, now, |value| value.is_none())
+        });
+    }
+
+    /// The number of connections with a command that waits.
+    pub(crate) fn blocked(&self) -> usize {
         let peers = self.peers.values();
-        let is_waiting = |peer: &&Arc<Peer>| peer.gauges.is_postponed.load(Ordering::Relaxed);
+        let is_waiting = |peer: &&Arc<Peer>| peer.gauges.is_waiting.load(Ordering::Relaxed);
         peers.filter(is_waiting).count()
     }
 

@@ -18,6 +18,8 @@ pub(super) struct Call<'c> {
     pub(super) session: &'c mut Session,
     pub(super) shared: &'c mut Shared,
     pub(super) out: &'c mut Output,
+    /// The key that has changed, if the command has waited for it.
+    pub(super) changed: Option<&'c [u8]>,
 }
 
 impl Call<'_> {

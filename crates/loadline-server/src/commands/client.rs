@@ -10,6 +10,7 @@ use super::{Call, Known, Words, is, other, sub};
 use crate::connection::Connection;
 use crate::pubsub::Kind;
 use crate::state::{Peer, Replies};
+use crate::waiting::Release;
 
 pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client).with(&[
     sub("GETNAME", 2, "\nReturn the name of the current connection."),
@@ -59,7 +60,7 @@ pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client).with(&[
     sub(
         "UNBLOCK",
         -3,
-        "<clientid> [TIMEOUT|ERROR]\nUnblock the specified blocked client. No command blocks here.",
+        "<clientid> [TIMEOUT|ERROR]\nUnblock the specified blocked client.",
     ),
     sub(
         "UNPAUSE",
@@ -103,9 +104,13 @@ fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             if !how.iter().all(is_known) {
                 return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
             }
-            integer(id)?;
-            // No command blocks.
-            call.reply().flag(false);
+            let how = match how {
+                [how] if is(how, "ERROR") => Release::Refused,
+                _ => Release::TimedOut,
+            };
+            let id = u64::try_from(integer(id)?);
+            let has_waited = id.is_ok_and(|id| call.shared.watched.release(id, how));
+            call.reply().flag(has_waited);
         }
         // A command of Redis 7.2 that current clients send on connecting.
         [_, word, _, _] if is(word, "SETINFO") => call.reply().ok(),
@@ -154,11 +159,11 @@ fn line(call: &Call<'_>, peer: &Peer) -> String {
     };
     let mut flags = String::new();
     let has_changed = call.shared.watched.changed.contains(&peer.id);
-    let is_postponed = gauges.is_postponed.load(Ordering::Relaxed);
+    let is_waiting = gauges.is_waiting.load(Ordering::Relaxed);
     for (flag, holds) in [
         ('P', is_subscriber(peer)),
         ('x', queued > 0),
-        ('b', is_postponed),
+        ('b', is_waiting),
         ('d', has_changed),
         ('U', peer.is_unix),
     ] {
@@ -367,6 +372,7 @@ fn kill_all(call: &mut Call<'_>, filter: &Filter) -> usize {
             call.session.closing = true;
         } else if let Some(peer) = call.shared.peers.get(id) {
             peer.killed.store(true, Ordering::Relaxed);
+            call.shared.watched.end_wait(*id);
             call.shared.killed = true;
         }
     }

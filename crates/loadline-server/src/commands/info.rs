@@ -85,7 +85,7 @@ fn clients(shared: &Shared, out: &mut String) {
     line(out, "connected_clients", shared.clients);
     line(out, "cluster_connections", 0);
     line(out, "maxclients", shared.max_clients);
-    line(out, "blocked_clients", shared.postponed());
+    line(out, "blocked_clients", shared.blocked());
 }
 
 /// The memory used is the size of the data (keys, values and their tables, without the allocator's overhead) and of output

@@ -30,7 +30,7 @@ pub(super) const TABLE: &[Known] = &[
 
 /// An end of a list.
 #[derive(Debug, Clone, Copy)]
-enum End {
+pub(super) enum End {
     Front,
     Back,
 }
@@ -125,17 +125,7 @@ fn pop(call: &mut Call<'_>, words: Words<'_>, end: End) -> Result<(), Refusal> {
         }
     };
     let is_there = call.has(words[1]);
-    let taken: Vec<Bytes> = call.change_part(
-        words[1],
-        fresh,
-        |value| {
-            let items = items_of(value)?;
-            let wanted = count.unwrap_or(1).min(items.len());
-            let taken: Vec<Bytes> = (0..wanted).filter_map(|_| end.pop(items)).collect();
-            Ok(Effect::of(!taken.is_empty(), taken))
-        },
-        |taken, note| note(end.popped(taken.len())),
-    )?;
+    let taken = take(call, words[1], end, count.unwrap_or(1))?;
     let mut reply = call.reply();
     match count {
         None => reply.maybe(taken.first().map(|item| &**item)),
@@ -146,6 +136,26 @@ fn pop(call: &mut Call<'_>, words: Words<'_>, end: End) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Takes up to `count` items from an end of the list at `key`.
+pub(super) fn take(
+    call: &mut Call<'_>,
+    key: &[u8],
+    end: End,
+    count: usize,
+) -> Result<Vec<Bytes>, Refusal> {
+    call.change_part(
+        key,
+        fresh,
+        |value| {
+            let items = items_of(value)?;
+            let wanted = count.min(items.len());
+            let taken: Vec<Bytes> = (0..wanted).filter_map(|_| end.pop(items)).collect();
+            Ok(Effect::of(!taken.is_empty(), taken))
+        },
+        |taken, note| note(end.popped(taken.len())),
+    )
 }
 
 fn lrange(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {

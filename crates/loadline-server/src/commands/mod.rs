@@ -1,6 +1,7 @@
 //! The commands: one file per family. This one dispatches; the table of all commands is in `table`.
 
 mod bits;
+mod blocking;
 mod call;
 mod changes;
 mod client;
@@ -19,6 +20,7 @@ mod hyperloglog;
 mod info;
 mod keys;
 mod lcs;
+mod list_waits;
 mod lists;
 #[cfg(test)]
 mod model;
@@ -45,6 +47,7 @@ use loadline_resp::encode::Sink as _;
 use crate::buffer::{Output, Part};
 use crate::listen::Slowdown;
 use crate::state::{Replies, Session, Shared};
+pub(crate) use blocking::{release, wake};
 use call::Call;
 use changes::Effect;
 pub(crate) use glob::glob;
@@ -91,11 +94,18 @@ fn execute_words(words: Words<'_>, session: &mut Session, shared: &mut Shared, o
         session,
         shared,
         out,
+        changed: None,
     }
     .execute(words);
-    if session.postponed.is_some() {
-        return;
+    if session.waiting.is_none() {
+        finish(begin, noted, session, shared, out);
     }
+}
+
+/// Ends a command: drops its reply if it is not wanted, and notes where the reply is to be replaced if the changes cannot be
+/// written.
+#[inline]
+fn finish(begin: usize, noted: u64, session: &mut Session, shared: &mut Shared, out: &mut Output) {
     if session.replies != Replies::On {
         if session.replies.are_dropped() {
             out.truncate(begin);

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use loadline_resp::{Limits, RequestParser, Skipper, encode};
 use proptest::prelude::*;
 
-use super::{execute, names};
+use super::{execute, names, release};
 use crate::buffer::Output;
-use crate::state::{Origin, Session, Shared};
+use crate::state::{Origin, Session, Shared, Waiting};
+use crate::waiting::Release;
 
 /// A server without sockets, with one session.
 pub(super) struct Rig {
@@ -35,6 +36,11 @@ impl Rig {
         let (_, parsed) = self.parser.parse(&request).unwrap();
         let parsed = parsed.unwrap();
         execute(&parsed, &mut self.session, &mut self.shared, &mut out);
+        if let Some(Waiting::ForKeys { .. }) = self.session.waiting {
+            self.shared.watched.end_wait(self.session.id);
+            let how = Release::TimedOut;
+            release(&mut self.session, &mut self.shared, &mut out, how);
+        }
         out.as_slice().to_vec()
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use rand::RngExt;
 use rustc_apfloat::ieee::{Double, X87DoubleExtended};
-use rustc_apfloat::{Float, FloatConvert, Status};
+use rustc_apfloat::{Float, FloatConvert, Round, Status};
 
 use super::refusal::{NOT_FINITE, NOT_INTEGER, Refusal, shown};
 
@@ -158,6 +158,19 @@ pub(super) fn double(word: &[u8]) -> Option<f64> {
         .status
         .intersects(Status::OVERFLOW | Status::UNDERFLOW);
     is_held.then(|| f64::from_bits(number.to_bits() as u64))
+}
+
+/// Reads a number of seconds and returns it in milliseconds, rounded up, as the timeouts of Redis.
+pub(super) fn milliseconds(word: &[u8]) -> Result<u64, Refusal> {
+    let seconds = float(word).ok_or("ERR timeout is not a float or out of range")?;
+    let thousand: X87DoubleExtended = X87DoubleExtended::from_u128(1_000).value;
+    let product = (seconds * thousand).value;
+    let milliseconds = product.to_i128_r(64, Round::TowardPositive, &mut false);
+    // Redis converts what is too large to the least number.
+    let is_too_large = milliseconds.status.intersects(Status::INVALID_OP);
+    let milliseconds = u64::try_from(milliseconds.value).ok();
+    let milliseconds = milliseconds.filter(|_| !is_too_large);
+    Ok(milliseconds.ok_or("ERR timeout is negative")?)
 }
 
 /// Reads a number like `strtold`, as Redis does, without leading spaces: decimal, hexadecimal or infinite.

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
+use super::blocking::owned;
 use super::numbers::integer;
 use super::refusal::Refusal;
 use super::{Call, Known, Words, execute_words, is};
 use crate::buffer::Output;
-use crate::state::{Pause, Session, Shared};
+use crate::state::{Pause, Session, Shared, Waiting};
 
 /// Starts or extends a pause. As in Redis, a pause is never shortened or narrowed.
 pub(super) fn pause(call: &mut Call<'_>, time: &[u8], mode: Option<&[u8]>) -> Result<(), Refusal> {
@@ -30,9 +31,9 @@ pub(super) fn pause(call: &mut Call<'_>, time: &[u8], mode: Option<&[u8]>) -> Re
 
 /// Executes the command that was postponed by a pause.
 pub(crate) fn resume(session: &mut Session, shared: &mut Shared, out: &mut Output) {
-    if let Some(words) = session.postponed.take() {
+    if let Some(Waiting::ForPause(words)) = session.waiting.take() {
         let peer = &session.peer;
-        peer.gauges.is_postponed.store(false, Ordering::Relaxed);
+        peer.gauges.is_waiting.store(false, Ordering::Relaxed);
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         execute_words(&words, session, shared, out);
     }
@@ -48,9 +49,9 @@ impl Call<'_> {
 
     #[cold]
     pub(super) fn postpone(&mut self, words: Words<'_>) {
-        self.session.postponed = Some(words.iter().map(|word| word.to_vec()).collect());
+        self.session.waiting = Some(Waiting::ForPause(owned(words)));
         let gauges = &self.session.peer.gauges;
-        gauges.is_postponed.store(true, Ordering::Relaxed);
+        gauges.is_waiting.store(true, Ordering::Relaxed);
         self.shared.has_postponed = true;
     }
 }

@@ -58,7 +58,6 @@ pub(super) const TABLE: &[Known] = &[
         Ok(())
     })
     .with(&[sub("WHOAMI", 2, "\nReturn the current connection username.")]),
-    other("WAIT", 3, wait),
     other("SAVE", 1, save),
     other("BGSAVE", -1, save_later),
     other("BGREWRITEAOF", 1, rewrite),
@@ -230,17 +229,5 @@ fn memory(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         Some(bytes) => reply.count(bytes),
         None => reply.null(),
     }
-    Ok(())
-}
-
-/// Replies 0, because there are no replicas.
-fn wait(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    integer(words[1])?;
-    let patience =
-        integer(words[2]).map_err(|_| "ERR timeout is not an integer or out of range")?;
-    if patience < 0 {
-        return Err("ERR timeout is negative".into());
-    }
-    call.reply().integer(0);
     Ok(())
 }

@@ -6,8 +6,8 @@ use hashbrown::HashMap;
 
 use super::refusal::Refusal;
 use super::{
-    Call, Words, bits, client, connection, describe, dump, expiry, functions, hashes, hyperloglog,
-    is, keys, lists, pubsub, server, sets, sort, strings, transactions,
+    Call, Words, bits, blocking, client, connection, describe, dump, expiry, functions, hashes,
+    hyperloglog, is, keys, list_waits, lists, pubsub, server, sets, sort, strings, transactions,
 };
 
 /// The function of a command, which writes the reply or returns an error.
@@ -111,7 +111,7 @@ pub(super) const fn other(name: &'static str, arity: i32, handler: Handler) -> K
 }
 
 /// The tables of all families, with their group names in the Redis documentation.
-pub(super) const FAMILIES: [(&str, &[Known]); 17] = [
+pub(super) const FAMILIES: [(&str, &[Known]); 19] = [
     ("string", strings::TABLE),
     ("generic", keys::TABLE),
     ("generic", expiry::TABLE),
@@ -119,6 +119,8 @@ pub(super) const FAMILIES: [(&str, &[Known]); 17] = [
     ("set", sets::TABLE),
     ("hash", hashes::TABLE),
     ("list", lists::TABLE),
+    ("list", list_waits::TABLE),
+    ("generic", blocking::TABLE),
     ("bitmap", bits::TABLE),
     ("hyperloglog", hyperloglog::TABLE),
     ("generic", sort::TABLE),
@@ -173,7 +175,7 @@ pub(super) fn keys_at<'w>(
 const READS_OTHERS: [&str; 1] = ["SORT_RO"];
 
 /// Writing commands that are allowed when memory is full, because they add no data.
-pub(super) const NEVER_GROWING: [&str; 21] = [
+pub(super) const NEVER_GROWING: [&str; 23] = [
     "DEL",
     "UNLINK",
     "RENAME",
@@ -192,6 +194,8 @@ pub(super) const NEVER_GROWING: [&str; 21] = [
     "HDEL",
     "LPOP",
     "RPOP",
+    "BLPOP",
+    "BRPOP",
     "FLUSHDB",
     "FLUSHALL",
     "SWAPDB",

@@ -290,6 +290,37 @@ fn transactions_and_watched_keys_are_as_without_a_wait() {
     assert_eq!(said(&mut watcher), "+OK\r\n+QUEUED\r\n*-1\r\n");
 }
 
+/// The item that a waiting client gets is the change of another one, and has to be on the disk first.
+#[test]
+fn waiting_client_is_answered_after_the_sync_of_its_item() {
+    let (mut rig, mut writer) = Rig::hanging();
+    let mut waiter = rig.connect();
+    rig.send(&mut waiter, "BLPOP q 0\r\nPING");
+    rig.send(&mut writer, "RPUSH q a b");
+    assert_eq!((said(&mut writer), said(&mut waiter)), <_>::default());
+    rig.go_on();
+    assert_eq!(said(&mut writer), ":2\r\n");
+    assert_eq!(said(&mut waiter), "*2\r\n$1\r\nq\r\n$1\r\na\r\n+PONG\r\n");
+    rig.hang();
+    rig.send(&mut waiter, "BLPOP r 0");
+    rig.send(&mut writer, "RPUSH r c");
+    rig.persistence().fault = Some("broken".to_owned());
+    rig.send(&mut writer, "PING");
+    assert!(said(&mut waiter).starts_with("-MISCONF"));
+    // The log has the items that nobody took.
+    let Rig { server, dir, .. } = rig;
+    drop(server);
+    let options = loadline_store::Options::new();
+    let (_, databases) =
+        loadline_store::ChangeLog::open(dir.path().join("data"), &options).unwrap();
+    let left = databases[0].entry(b"q", 0).unwrap().value;
+    let loadline_store::Value::List(items) = left else {
+        panic!("{left:?}")
+    };
+    assert_eq!(items.iter().collect::<Vec<_>>(), [b"b"]);
+    assert_eq!(databases[0].entry(b"r", 0), None);
+}
+
 #[test]
 fn connections_that_end_while_they_wait() {
     let (mut rig, mut gone) = Rig::hanging();

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod held;
 mod pages;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::io;
@@ -51,6 +52,8 @@ pub struct Server {
     turn: Vec<u64>,
     /// Connections with replies that are held back, in the order of the positions of the log that they wait for.
     held: VecDeque<(u64, u64)>,
+    /// Connections whose waits for keys have ended, and whose later requests are executed at the end of the turn.
+    served: Vec<u64>,
     pace: Pace,
     pages: Pages,
     /// Connections over the soft limit of output, with the times since when.
@@ -112,6 +115,7 @@ impl Server {
             shared,
             turn: Vec::new(),
             held: VecDeque::new(),
+            served: Vec::new(),
             pace: Pace::default(),
             pages: Pages::default(),
             over_limit: HashMap::new(),
@@ -169,13 +173,14 @@ impl Server {
             }
         }
         self.end_pause();
+        self.go_on_with_served();
         self.answer();
         self.sweep();
         self.shared.rewrite_some();
         Ok(())
     }
 
-    /// The longest sleep, which ends with a pause at the latest, and when a sync is due. There is none during a rewrite.
+    /// The longest sleep, which ends with a pause or a wait for keys at the latest, and when a sync is due. There is none during a rewrite.
     fn longest_sleep(&self) -> Timespec {
         let mut sleep = LONGEST_SLEEP;
         if self.shared.is_rewriting() {
@@ -184,6 +189,14 @@ impl Server {
         if let Some(pause) = self.shared.pause {
             let left_ms = pause.until_ms.saturating_sub(wall_ms());
             sleep = sleep.min(Duration::from_millis(left_ms));
+        }
+        let waiting = &self.shared.watched.waiting;
+        if let Some(deadline) = waiting.first_deadline() {
+            let left_ms = deadline.saturating_sub(wall_ms());
+            sleep = sleep.min(Duration::from_millis(left_ms));
+        }
+        if waiting.has_work() {
+            sleep = Duration::ZERO;
         }
         if !self.held.is_empty()
             && let Some(due) = self.pace.longest_sleep(Instant::now())
@@ -216,6 +229,7 @@ impl Server {
                 Some(Err(Over)) => self.close(token),
                 None => {}
             }
+            self.serve_and_go_on(token);
         }
     }
 
@@ -234,6 +248,7 @@ impl Server {
             Ok(()) => self.turn.push(token),
             Err(Over) => self.close(token),
         }
+        self.serve_and_go_on(token);
     }
 
     /// Writes the replies of a turn, with one write per connection. Writing them at the end lets a peer with
@@ -440,6 +455,7 @@ impl Server {
         for database in databases.filter(|_| self.shared.pause.is_none()) {
             database.expire_some(self.shared.now, SWEEP_ENTRIES);
         }
+        self.shared.note_expired();
         self.shared.check_log();
         self.shared.check_rewrite();
         let is_steady = self.shared.pause.is_some() || self.shared.is_stuck();

@@ -7,6 +7,7 @@
 )]
 
 mod as_redis;
+mod blocking;
 mod clients;
 mod eviction;
 mod getkeys;

@@ -1,0 +1,64 @@
+//! Serving clients that wait for keys.
+
+use super::Server;
+use crate::connection::Over;
+
+impl Server {
+    /// Serves clients whose keys have changed, and releases those whose waits have ended. Their later requests wait for
+    /// the end of the turn.
+    pub(super) fn serve_waiting(&mut self) {
+        while self.shared.watched.waiting.has_work() {
+            for (id, how) in self.shared.watched.waiting.take_released() {
+                let token = self.token_of(id);
+                if let Some(connection) = self.connections.get_mut(&token) {
+                    connection.release_waiting(&mut self.shared, how);
+                    self.served.push(token);
+                }
+            }
+            if let Some(place) = self.shared.watched.waiting.next_changed() {
+                for (id, needs_key) in self.shared.watched.waiting.clients_of(&place) {
+                    let (database, key) = &place;
+                    let store = &self.shared.databases[*database];
+                    let is_there = store.inspect(key, self.shared.now, |value| value.is_some());
+                    let token = self.token_of(id);
+                    if (is_there || needs_key)
+                        && let Some(connection) = self.connections.get_mut(&token)
+                        && connection.wake(&mut self.shared, key)
+                    {
+                        self.served.push(token);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Serves the clients that wait for keys that the connection has changed, and goes on with its requests, which were
+    /// interrupted for that.
+    pub(super) fn serve_and_go_on(&mut self, token: u64) {
+        while self.shared.watched.waiting.has_work() {
+            self.serve_waiting();
+            let connection = self.connections.get_mut(&token);
+            if connection.is_some_and(|connection| connection.go_on(&mut self.shared) == Err(Over))
+            {
+                self.close(token);
+            }
+        }
+    }
+
+    /// Executes the requests of clients that have waited, after those of all others.
+    pub(super) fn go_on_with_served(&mut self) {
+        self.shared.time_out_waiting();
+        self.serve_waiting();
+        while !self.served.is_empty() {
+            for token in std::mem::take(&mut self.served) {
+                let connection = self.connections.get_mut(&token);
+                match connection.map(|connection| connection.go_on(&mut self.shared)) {
+                    Some(Ok(())) => self.turn.push(token),
+                    Some(Err(Over)) => self.close(token),
+                    None => {}
+                }
+                self.serve_and_go_on(token);
+            }
+        }
+    }
+}
