@@ -1,7 +1,7 @@
 //! The arguments of an inline request, split as Redis's `sdssplitargs` splits them.
 
 use crate::error::RequestFault;
-use crate::request::Span;
+use crate::span::Span;
 
 /// Appends the arguments of a line to `out`, and their places to `args`.
 ///

@@ -39,6 +39,7 @@ mod reply;
 mod request;
 mod shape;
 mod skip;
+mod span;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -49,7 +50,8 @@ pub use error::{Error, Malformed, RequestFault};
 pub use limits::{DEPTH_CEILING, Limits};
 pub use reply::{Attributed, Frame, OwnedReply, Reply};
 pub use request::{MAX_ARGS, Request, RequestParser};
-pub use skip::{ERROR_TEXT_BYTES, ReplyKind, Skipped, Skipper};
+pub use shape::ReplyKind;
+pub use skip::{ERROR_TEXT_BYTES, Skipped, Skipper};
 
 /// The version of the protocol that a connection speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

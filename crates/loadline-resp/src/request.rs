@@ -8,6 +8,7 @@ use crate::error::{Error, RequestFault};
 use crate::inline;
 use crate::limits::Limits;
 use crate::number::{LENGTH_LINE_BYTES, unsigned};
+use crate::span::Span;
 
 /// The most arguments of one request, as in Redis 7.
 pub const MAX_ARGS: u64 = i32::MAX as u64;
@@ -55,13 +56,6 @@ enum State {
     Start { searched: usize },
     /// Within an array: where the next argument starts, and how many are to come.
     Args { at: usize, left: u64 },
-}
-
-/// A place in the buffer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
-    pub(crate) start: usize,
-    pub(crate) end: usize,
 }
 
 /// A request with at least one argument, the first of which is the name of the command.

@@ -2,7 +2,19 @@
 
 use crate::limits::Limits;
 use crate::number;
-use crate::skip::ReplyKind;
+
+/// Kind of a skipped reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReplyKind {
+    /// Any reply that is none of the others, aggregates included.
+    Value,
+    /// A null: `$-1`, `*-1` or `_`.
+    Nil,
+    /// An error of either form. Errors within an aggregate do not make the aggregate one.
+    Error,
+    /// Out-of-band data, which answers no request.
+    Push,
+}
 
 /// A short reply known by its first bytes: a line of at most eight bytes with its ending, or a string whose
 /// length line is that short. Load generators get the same answer over and over, and one comparison then

@@ -5,24 +5,11 @@ use memchr::memchr;
 use crate::decode::check_depth;
 use crate::error::{Error, Malformed};
 use crate::limits::{Limits, Size};
-use crate::shape::Shape;
+use crate::shape::{ReplyKind, Shape};
 use crate::token::{self, Aggregate, Marker};
 
 /// Bytes of an error's first line that are kept.
 pub const ERROR_TEXT_BYTES: usize = 128;
-
-/// Kind of a skipped reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ReplyKind {
-    /// Any reply that is none of the others, aggregates included.
-    Value,
-    /// A null: `$-1`, `*-1` or `_`.
-    Nil,
-    /// An error of either form. Errors within an aggregate do not make the aggregate one.
-    Error,
-    /// Out-of-band data, which answers no request.
-    Push,
-}
 
 /// A reply that was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
