@@ -46,6 +46,7 @@ pub mod netem;
 mod priority;
 pub mod queue;
 pub mod shape;
+mod socket;
 mod wait;
 mod wakefulness;
 

@@ -14,7 +14,8 @@ use rand::RngExt;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::Error;
-use crate::address::{Address, Listener};
+use crate::address::Address;
+use crate::socket::Listener;
 
 /// A network namespace without a name.
 #[derive(Debug)]

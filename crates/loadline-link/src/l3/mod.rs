@@ -20,12 +20,13 @@ use std::sync::Arc;
 
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-use crate::address::{Address, Listener};
+use crate::address::Address;
 use crate::fault::Fault;
 use crate::l4::{Companion, Proxy, Route};
 use crate::lateness::Lateness;
 use crate::namespace::{Ends, Namespace};
 use crate::shape::Shape;
+use crate::socket::Listener;
 use crate::{Error, Scheduling};
 
 pub use emulator::Stats;

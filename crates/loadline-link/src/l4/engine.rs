@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::EventFlags;
 
 use crate::Error;
-use crate::address::{Address, Listener, start_connecting};
+use crate::address::Address;
 use crate::fault::Fault;
 use crate::l4::arrival::Reader;
 use crate::l4::pair::{BOTH, Direction, Fate, Pair, Path, reset_on_close};
 use crate::l4::{Binder, Command, Companion, Counters, LIMIT_BYTES, Order, Route, Stats};
 use crate::queue::Schedule;
 use crate::shape::Shape;
+use crate::socket::{Listener, start_connecting};
 use crate::wait::{Events, Waiter};
 
 const READ_BYTES: usize = 64 << 10;

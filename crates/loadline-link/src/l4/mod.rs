@@ -13,10 +13,11 @@ use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::address::{Address, Listener};
+use crate::address::Address;
 use crate::fault::Fault;
 use crate::lateness::{Counts, Lateness};
 use crate::shape::Shape;
+use crate::socket::Listener;
 use crate::wait::Waker;
 use crate::{Error, Scheduling, wait};
 
