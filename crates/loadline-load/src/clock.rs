@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::outcome::ThreadCost;
+use crate::cost::ThreadCost;
 
 /// A monotonic clock that counts nanoseconds from its creation; one reading is one vDSO call.
 #[derive(Debug, Clone, Copy)]

@@ -24,6 +24,7 @@
 pub mod block;
 pub mod call;
 mod clock;
+pub mod cost;
 pub mod error;
 #[cfg(test)]
 mod goodness;

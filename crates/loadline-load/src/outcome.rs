@@ -5,7 +5,8 @@ use std::time::Duration;
 use loadline_measure::corrected::Corrected;
 use loadline_measure::histogram::Histogram;
 
-use crate::pauses::Pause;
+use crate::cost::{TargetCost, ThreadCost};
+use crate::pauses::Pauses;
 use crate::reply::Errors;
 use crate::stall::{self, Stall};
 
@@ -69,24 +70,6 @@ pub struct Memory {
     pub server_bytes_per_connection: Option<f64>,
 }
 
-/// Pauses of this machine's CPUs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pauses {
-    /// The number of observed CPUs.
-    pub cpus: usize,
-    /// Whether they were observed in real time. Otherwise, pauses below 10 ms are not detected, and other
-    /// threads on a CPU can look like a pause.
-    pub real_time: bool,
-    /// The sum of all pauses.
-    pub total: Duration,
-    /// CPU time of all processes of this machine, if the system reports it, in steps of 10 ms.
-    pub busy: Option<Duration>,
-    /// CPU time that the host gave to other machines (steal), summed over all CPUs, in steps of 10 ms.
-    pub stolen: Option<Duration>,
-    /// The pauses, in order of time.
-    pub list: Vec<Pause>,
-}
-
 /// One interval of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interval {
@@ -100,58 +83,6 @@ pub struct Interval {
     pub p50: Option<u64>,
     /// 0.99 quantile of the response time in nanoseconds; `None` with too few samples.
     pub p99: Option<u64>,
-}
-
-/// The CPU cost of threads.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct ThreadCost {
-    /// CPU time of all threads.
-    pub cpu: Duration,
-    /// Time in which they were runnable and waited for a CPU (Linux: schedstat).
-    pub run_wait: Option<Duration>,
-    /// The share of its wall time that the busiest thread worked on a CPU, 0 to 1. Spinning does not count.
-    pub busiest: f64,
-}
-
-/// The target's own figures for the block, summed over several servers unless stated otherwise.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct TargetCost {
-    /// CPU time it used.
-    pub cpu: Option<Duration>,
-    /// CPU time of the server that used the most.
-    pub busiest: Option<Duration>,
-    /// Time in which it was runnable and waited for a CPU, if it runs on this machine; the longest among
-    /// several threads or servers.
-    pub run_wait: Option<Duration>,
-    /// Commands that it counted.
-    pub commands: Option<u64>,
-    /// Execution time of commands that it reports.
-    pub execution: Option<Duration>,
-    /// Connections that it accepted.
-    pub connections: Option<u64>,
-}
-
-impl Pauses {
-    /// The part from `start` to `end`, with times from `start`. CPU times of the system are known for the whole only.
-    pub(crate) fn within(&self, start: Duration, end: Duration) -> Self {
-        let part = |pause: &Pause| {
-            let from = pause.start.max(start);
-            let until = (pause.start + pause.length).min(end);
-            (from < until).then(|| Pause {
-                start: from - start,
-                length: until - from,
-                cpu: pause.cpu,
-            })
-        };
-        let list: Vec<Pause> = self.list.iter().filter_map(part).collect();
-        Self {
-            total: list.iter().map(|pause| pause.length).sum(),
-            busy: None,
-            stolen: None,
-            list,
-            ..*self
-        }
-    }
 }
 
 impl Outcome {

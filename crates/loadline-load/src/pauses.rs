@@ -19,7 +19,6 @@ use thread_priority::{
 };
 
 use crate::clock::Clock;
-use crate::outcome::Pauses;
 
 /// A watcher's sleep in open loops.
 pub(crate) const FINE: Duration = Duration::from_millis(1);
@@ -44,6 +43,47 @@ pub struct Pause {
     pub length: Duration,
     /// The number of the CPU.
     pub cpu: usize,
+}
+
+/// Pauses of this machine's CPUs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pauses {
+    /// The number of observed CPUs.
+    pub cpus: usize,
+    /// Whether they were observed in real time. Otherwise, pauses below 10 ms are not detected, and other
+    /// threads on a CPU can look like a pause.
+    pub real_time: bool,
+    /// The sum of all pauses.
+    pub total: Duration,
+    /// CPU time of all processes of this machine, if the system reports it, in steps of 10 ms.
+    pub busy: Option<Duration>,
+    /// CPU time that the host gave to other machines (steal), summed over all CPUs, in steps of 10 ms.
+    pub stolen: Option<Duration>,
+    /// The pauses, in order of time.
+    pub list: Vec<Pause>,
+}
+
+impl Pauses {
+    /// The part from `start` to `end`, with times from `start`. CPU times of the system are known for the whole only.
+    pub(crate) fn within(&self, start: Duration, end: Duration) -> Self {
+        let part = |pause: &Pause| {
+            let from = pause.start.max(start);
+            let until = (pause.start + pause.length).min(end);
+            (from < until).then(|| Pause {
+                start: from - start,
+                length: until - from,
+                cpu: pause.cpu,
+            })
+        };
+        let list: Vec<Pause> = self.list.iter().filter_map(part).collect();
+        Self {
+            total: list.iter().map(|pause| pause.length).sum(),
+            busy: None,
+            stolen: None,
+            list,
+            ..*self
+        }
+    }
 }
 
 /// The observations of one watcher.

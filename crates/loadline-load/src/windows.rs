@@ -11,9 +11,10 @@ use crate::Error;
 use crate::block::{Block, Place, Share};
 use crate::clock::Clock;
 use crate::meter::{Board, Control};
-use crate::outcome::{Interval, Outcome, Pauses};
+use crate::outcome::{Interval, Outcome};
 use crate::pacing::{Pacing, Stop};
 use crate::pauses;
+use crate::pauses::Pauses;
 use crate::stall::Stall;
 
 /// The windows of a block that are over, and the error that ended it early.

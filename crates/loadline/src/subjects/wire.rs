@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use loadline_load::block::Block;
+use loadline_load::cost::TargetCost;
 use loadline_load::keys::KeyDist;
-use loadline_load::outcome::{Outcome, TargetCost};
+use loadline_load::outcome::Outcome;
 use loadline_load::pacing::{Pacing, Stop};
 use loadline_load::runner::Subject;
 use loadline_load::windows::Windows;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use loadline_load::outcome::TargetCost;
+use loadline_load::cost::TargetCost;
 
 use super::admin::Info;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use loadline_client::{Client, Tls};
 use loadline_load::Error;
-use loadline_load::outcome::TargetCost;
+use loadline_load::cost::TargetCost;
 use loadline_measure::record;
 
 use super::super::engine::broken;

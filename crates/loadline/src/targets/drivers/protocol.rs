@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use loadline_load::outcome::{Outcome, ThreadCost};
+use loadline_load::cost::ThreadCost;
+use loadline_load::outcome::Outcome;
 use loadline_measure::Histogram;
 use serde::{Deserialize, Serialize};
 
