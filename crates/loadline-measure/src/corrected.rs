@@ -96,7 +96,8 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::compare::{Direction, Paired, Rules, Verdict, paired};
+    use crate::compare::{Paired, Rules, Verdict, paired};
+    use crate::metric::Direction;
 
     const BLOCKS: usize = 24;
     const OPERATIONS: usize = 2_500;

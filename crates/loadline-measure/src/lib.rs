@@ -21,7 +21,8 @@
 //! - [`gate`]: whether something got slower, against a baseline, a pair or a limit.
 //!
 //! ```
-//! use loadline_measure::compare::{Direction, Rules, Verdict, paired};
+//! use loadline_measure::compare::{Rules, Verdict, paired};
+//! use loadline_measure::metric::Direction;
 //!
 //! // Median response times of two subjects in ten interleaved rounds, in nanoseconds.
 //! let a = [100.0, 104.0, 98.0, 101.0, 99.0, 103.0, 100.0, 97.0, 102.0, 100.0];

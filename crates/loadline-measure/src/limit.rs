@@ -16,8 +16,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Error;
-use crate::compare::Direction;
 use crate::histogram::SAMPLES_BEYOND;
+use crate::metric::Direction;
 use crate::metric::{Metric, Quantity};
 
 /// A limit on a metric.

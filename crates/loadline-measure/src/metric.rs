@@ -2,9 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::compare::Direction;
 use crate::record::{Case, RoundSummary};
 use crate::work::Work;
+
+/// The direction in which a metric improves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Such as throughput.
+    MoreIsBetter,
+    /// Such as a time or a cost.
+    LessIsBetter,
+}
 
 /// A metric of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

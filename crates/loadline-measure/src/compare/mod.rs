@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::interval::{self, ALPHA, binomial_at_most};
+use crate::metric::Direction;
 use crate::quantile::median;
 use crate::words;
 
@@ -53,16 +54,6 @@ impl Supported {
             Self::Nothing
         }
     }
-}
-
-/// The direction in which a metric improves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// Such as throughput.
-    MoreIsBetter,
-    /// Such as a time or a cost.
-    LessIsBetter,
 }
 
 /// The verdict on the second subject, compared with the first.

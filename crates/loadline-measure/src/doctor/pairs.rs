@@ -1,7 +1,8 @@
 //! Rules about pairs of measurements.
 
 use super::{Finding, Rule, Severity, scope};
-use crate::compare::{self, Direction};
+use crate::compare;
+use crate::metric::Direction;
 use crate::record::{Case, RoundSummary};
 
 /// The largest share by which a hit can be slower than a miss without a finding.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::compare::Direction;
+use crate::metric::Direction;
 use crate::metric::Metric;
 use crate::record::Bounds;
 use crate::work::FunctionDifference;

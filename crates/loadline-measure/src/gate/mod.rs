@@ -6,6 +6,7 @@
 
 pub mod baseline;
 mod both;
+mod candidate;
 pub mod classic;
 mod control;
 mod fingerprint;
@@ -24,7 +25,8 @@ mod weather;
 mod work;
 
 pub use baseline::{Baseline, BaselineCase, BaselineRun, Measured};
+pub use candidate::Candidate;
 pub use judgement::{Basis, Judgement, Outcome, Policy, Row, RowVerdict, SCHEMA};
 pub use limits::{of_cases as limits_of_cases, of_run as limits_of_run, outcome_of};
-pub use strict::{Candidate, Thresholds, judge, judge_by};
+pub use strict::{Thresholds, judge, judge_by};
 pub use work::of_two as of_works;

@@ -7,9 +7,10 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::baseline::{Baseline, BaselineCase, BaselineRun, Measured};
+use super::candidate::Candidate;
 use super::judgement::{Judgement, Outcome, RowVerdict};
 use super::strict::Thresholds;
-use super::strict::{Candidate, judge};
+use super::strict::judge;
 use crate::compare::{Verdict, log_ratios, precise_for};
 use crate::metric::Metric;
 use crate::record::{Case, Comparison, Environment, Record, RoundSummary, Run, Scenario, Subject};

@@ -5,8 +5,9 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::baseline::{Baseline, BaselineRun};
+use super::candidate::Candidate;
 use super::judgement::{Judgement, Outcome};
-use super::strict::{Candidate, Thresholds, judge};
+use super::strict::{Thresholds, judge};
 use crate::compare::{
     Paired, Rules, Verdict, correct_for_several, log_ratios, paired, precise_for,
 };

@@ -4,8 +4,8 @@
 //! count is not noise that many comparisons turn into a difference.
 
 use super::baseline::{Baseline, BaselineRun};
+use super::candidate::Candidate;
 use super::judgement::{Row, RowVerdict};
-use super::strict::Candidate;
 use crate::metric::Metric;
 use crate::record::{Bounds, Case, Record};
 use crate::work::{self, Pass, Work, WorkComparison, WorkRules, WorkVerdict};
@@ -240,9 +240,9 @@ pub(super) fn disagreements(rows: &[Row]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::Direction;
     use crate::gate::strict::Thresholds;
     use crate::gate::{Judgement, Outcome};
+    use crate::metric::Direction;
     use crate::record::{Case, Comparison, Environment, Run, Verdict};
     use crate::work::{FunctionWork, Source};
 

@@ -16,9 +16,10 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{Beta, ContinuousCDF};
 
 use crate::Metric;
-use crate::compare::{self, Direction, Paired, Rules, Verdict};
+use crate::compare::{self, Paired, Rules, Verdict};
 use crate::gate::strict::Thresholds;
 use crate::gate::{self, Baseline, BaselineCase, BaselineRun, Candidate, Measured, Outcome};
+use crate::metric::Direction;
 use crate::quantile;
 use crate::record::{Bounds, Environment};
 

@@ -20,8 +20,9 @@ use rand::{RngExt, SeedableRng};
 
 use super::{Draw, Share, run_of};
 use crate::Error;
-use crate::compare::{self, Direction, Paired, Rules, Verdict, log_ratios};
+use crate::compare::{self, Paired, Rules, Verdict, log_ratios};
 use crate::gate::Measured;
+use crate::metric::Direction;
 use crate::metric::Metric;
 use crate::quantile::median;
 use crate::record::{Record, RoundSummary};

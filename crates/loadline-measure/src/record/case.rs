@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::json::finite;
+use super::finite::finite;
 use super::stall::{CpuPauses, Stall};
 use super::vocabulary::{Arrivals, Mode, Percentiles, SubjectKind};
 use crate::Error;

@@ -4,8 +4,10 @@
 //! shares range from 0 to 1, and the unit is the last word of a name. Unknown fields are ignored.
 
 mod answer;
+mod bounds;
 mod case;
 mod environment;
+mod finite;
 mod json;
 #[cfg(test)]
 mod page;
@@ -18,6 +20,7 @@ mod vocabulary;
 use serde::{Deserialize, Serialize};
 
 pub use answer::Answer;
+pub use bounds::Bounds;
 pub use case::{
     Case, CaseId, Cost, Histograms, Interval, Pacing, Parts, RoundHistograms, RoundSummary,
     Scenario, Subject, Tail, TailSummary, ValueBytes,
@@ -29,16 +32,17 @@ pub use vocabulary::{Arrivals, Mode, PathClass, Percentiles, Scheduling, Subject
 
 pub use environment::{Environment, Noise, ServerEnvironment};
 
-pub(crate) use json::finite;
+pub(crate) use finite::finite;
 
 pub use crate::capacity::Capacity;
 pub use crate::clients::{Behaviour, ClientRow, Clients};
-pub use crate::compare::{Direction, Verdict};
+pub use crate::compare::Verdict;
 pub use crate::doctor::{Class, Finding, NotExamined, Rule, Severity};
 pub use crate::engines::{Allocations, Engines, Footprint};
 pub use crate::gate::Judgement;
 use crate::gate::Row;
 pub use crate::histogram::LatencySummary;
+pub use crate::metric::Direction;
 pub use crate::outliers::Outliers;
 pub use crate::tiers::{
     BatchCost, BatchSize, Claim, CodecCases, Flaw, LoadAnswer, LoadPhase, LoadSubject, LoadWindow,
@@ -186,7 +190,7 @@ pub struct Comparison {
     /// Whether more or less of the metric is better.
     pub direction: Direction,
     /// The metric of the second case over that of the first: the median over the rounds.
-    #[serde(serialize_with = "json::finite")]
+    #[serde(serialize_with = "finite")]
     pub ratio: f64,
     /// The interval of the ratio; `None` with too few rounds.
     #[serde(default)]
@@ -202,17 +206,6 @@ pub struct Comparison {
     /// rounds".
     #[serde(default)]
     pub evidence: String,
-}
-
-/// The bounds of an interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Bounds {
-    /// The lower bound.
-    #[serde(serialize_with = "json::finite")]
-    pub lo: f64,
-    /// The upper bound.
-    #[serde(serialize_with = "json::finite")]
-    pub hi: f64,
 }
 
 impl Record {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use loadline_measure::Metric;
-use loadline_measure::gate::strict::{Candidate, judge};
+use loadline_measure::gate::Candidate;
+use loadline_measure::gate::strict::judge;
 use loadline_measure::gate::{Baseline, BaselineCase, BaselineRun, Measured};
 use loadline_measure::record::Environment;
 

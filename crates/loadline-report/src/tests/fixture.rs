@@ -1,8 +1,9 @@
 //! Made-up records. Their figures follow from formulas, so that the same record comes out each time.
 
-use loadline_measure::compare::{Direction, Rules, paired};
+use loadline_measure::compare::{Rules, paired};
 use loadline_measure::corrected::{Sample, correct};
 use loadline_measure::doctor::{self, Evidence};
+use loadline_measure::metric::Direction;
 use loadline_measure::record::{
     Arrivals, Bounds, Case, Comparison, Cost, Environment, Histograms, Interval, Noise, Pacing,
     Record, RoundSummary, Run, Scenario, ServerEnvironment, Subject, SubjectKind, ValueBytes,

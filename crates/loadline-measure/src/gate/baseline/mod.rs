@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::fingerprint;
-use crate::compare::Direction;
+use crate::metric::Direction;
 use crate::metric::Metric;
 use crate::quantile::median;
 use crate::record::{Case, Environment, Record, RoundSummary, shortened};

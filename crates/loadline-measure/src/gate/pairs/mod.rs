@@ -3,7 +3,8 @@
 use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict};
 use super::strict::Thresholds;
 use super::work;
-use crate::compare::{Direction, Paired, Rules, holm, paired};
+use crate::compare::{Paired, Rules, holm, paired};
+use crate::metric::Direction;
 use crate::metric::Metric;
 use crate::record::{Case, Comparison, Record, Verdict, shortened};
 

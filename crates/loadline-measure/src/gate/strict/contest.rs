@@ -1,9 +1,10 @@
 //! One metric of one case against the runs of a baseline.
 
-use super::{COMPARED, Candidate, Thresholds};
+use super::{COMPARED, Thresholds};
 use crate::compare::holm;
 use crate::gate::baseline::{Baseline, BaselineRun, Measured};
 use crate::gate::both;
+use crate::gate::candidate::Candidate;
 use crate::gate::control::{Control, Observed};
 use crate::gate::judgement::{Row, RowVerdict, exp, ratio_bounds};
 use crate::gate::limits;

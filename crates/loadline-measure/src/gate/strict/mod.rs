@@ -13,11 +13,11 @@ use std::collections::BTreeSet;
 
 use self::contest::{Among, adjusted, contests};
 use super::baseline::{Baseline, BaselineRun};
+use super::candidate::Candidate;
 use super::fingerprint;
 use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict};
 use super::limits;
 use crate::metric::Metric;
-use crate::record::Environment;
 use crate::work::WorkRules;
 
 mod contest;
@@ -36,19 +36,6 @@ pub const COMPARED: [Metric; 4] = [
     Metric::P99,
     Metric::CorrectedP99,
 ];
-
-/// A candidate: one run, or two of the same.
-#[derive(Debug, Clone, Copy)]
-pub struct Candidate<'a> {
-    /// The run.
-    pub first: &'a BaselineRun,
-    /// The run in new processes that was made because [`Judgement::needs_second_run`] asked for it.
-    pub second: Option<&'a BaselineRun>,
-    /// The environment of the runs.
-    pub environment: &'a Environment,
-    /// The identity of their work.
-    pub workload_hash: &'a str,
-}
 
 /// The thresholds, all but `least_runs` as shares.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::gate::baseline::{BaselineCase, Measured};
 use crate::gate::judgement::Outcome;
+use crate::record::Environment;
 
 /// A run of which the median response time of each case is `exp` of the given logarithm, times that
 /// of the reference.
