@@ -5,9 +5,9 @@ use loadline_measure::capacity::{Bound, Capacity, LimitedBy, Outcome, Point, Tal
 use loadline_measure::record::Record;
 use loadline_measure::words;
 
+use super::NOTHING;
 use super::cases::TIME;
 use super::compared;
-use super::page::NOTHING;
 use crate::document::{
     Axis, Block, Cell, Check, CheckResult, Checks, Column, Lines, Mark, Plot, Row, RowGroup, Scale,
     Section, Series, Table, Tone, Unit,

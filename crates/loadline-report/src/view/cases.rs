@@ -1,9 +1,10 @@
 //! Cases of measured targets: one table over all scenarios, and the plots of each.
 
-use loadline_measure::record::{Case, Comparison, Record, Scenario, SubjectKind};
+use loadline_measure::record::{Case, Record, SubjectKind};
 use loadline_measure::{Histogram, LatencySummary, words};
 
-use super::{compared, verdict};
+use super::compared;
+use super::groups::{Group, groups};
 use crate::document::{
     Axis, Block, Cell, Column, Distribution, Item, Lines, Plot, Row, RowGroup, Scale, Section,
     Series, Spread, Table, Tone, Unit,
@@ -21,36 +22,6 @@ pub(super) const TIME: Axis = Axis {
     scale: Scale::Log,
     unit: Unit::Time,
 };
-
-/// The cases of one scenario.
-pub(super) struct Group<'r> {
-    /// The workload.
-    pub(super) workload: &'r str,
-    /// The scenario in parts.
-    pub(super) conditions: Vec<String>,
-    /// The cases with their places in the record.
-    pub(super) cases: Vec<(usize, &'r Case)>,
-}
-
-/// The cases by scenario, in the order of the record.
-pub(super) fn groups(record: &Record) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    for (index, case) in record.cases.iter().enumerate() {
-        let workload = case.scenario.workload.as_str();
-        let conditions = conditions(&case.scenario);
-        let same =
-            |group: &&mut Group<'_>| group.workload == workload && group.conditions == conditions;
-        match groups.iter_mut().find(same) {
-            Some(group) => group.cases.push((index, case)),
-            None => groups.push(Group {
-                workload,
-                conditions,
-                cases: vec![(index, case)],
-            }),
-        }
-    }
-    groups
-}
 
 /// The subject of a case, without the call mode that a sweep adds to it.
 fn place(case: &Case) -> &str {
@@ -469,49 +440,4 @@ fn rounds(group: &Group<'_>) -> Vec<Series> {
                 .collect(),
         })
         .collect()
-}
-
-/// Conditions that distinguish one scenario from another, in parts.
-fn conditions(scenario: &Scenario) -> Vec<String> {
-    let mut parts = vec![
-        words::pacing(scenario.pacing, scenario.arrivals.as_ref()),
-        match scenario.connections {
-            0 => format!("called by {}", words::plural(scenario.threads, "thread")),
-            connections => words::plural(connections, "connection"),
-        },
-        words::value_size(&scenario.value_bytes),
-        format!(
-            "{} keys {}",
-            words::amount(scenario.keys),
-            scenario.key_dist
-        ),
-    ];
-    if scenario.pipeline > 1 {
-        parts.push(format!("pipeline {}", scenario.pipeline));
-    }
-    if scenario.batch > 1 {
-        parts.push(format!("batch {}", scenario.batch));
-    }
-    if let Some(ops) = scenario.ops_asked {
-        parts.push(format!("{} operations", words::amount(ops)));
-    }
-    if scenario.latency_ns > 0 {
-        parts.push(format!(
-            "{} added latency",
-            words::span(scenario.latency_ns)
-        ));
-    }
-    if scenario.resp > 2 {
-        parts.push(format!("RESP{}", scenario.resp));
-    }
-    if let Some(class) = &scenario.durability {
-        parts.push(format!("durability {class}"));
-    }
-    parts
-}
-
-/// A comparison as the change of a metric, for a list.
-pub(super) fn phrase(comparison: &Comparison) -> String {
-    let bounds = comparison.interval.map(|bounds| (bounds.lo, bounds.hi));
-    verdict::change(comparison.ratio, bounds)
 }

@@ -11,7 +11,8 @@ use loadline_measure::record::{Comparison, Record, Verdict as Told};
 use loadline_measure::words;
 use loadline_measure::work::{FunctionDifference, setting_of};
 
-use super::cases::{self, Group};
+use super::change::{is_noise, phrase};
+use super::groups::{Group, groups};
 use super::verdict;
 use crate::Asked;
 use crate::document::{
@@ -172,11 +173,6 @@ pub(super) fn value(metric: Metric, value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| words::value(metric, value))
 }
 
-/// Whether a ratio is noise: A against A would not be level in the same rounds, and no bound is certain.
-pub(super) fn is_noise(is_open: bool, bounds: Option<(f64, f64)>) -> bool {
-    bounds.is_some_and(|bounds| Supported::of(bounds, is_open) == Supported::Nothing)
-}
-
 /// `1.11x [1.08, 1.14]` as far as it is supported; `-` where nothing was compared, and words where only noise was.
 fn ratio(ratio: Option<f64>, bounds: Option<(f64, f64)>, is_open: bool) -> String {
     let Some(ratio) = ratio else {
@@ -206,15 +202,6 @@ pub(super) fn is_bound(told: &Comparison) -> bool {
 pub(super) fn ratio_of(told: &Comparison) -> String {
     let bounds = told.interval.map(|bounds| (bounds.lo, bounds.hi));
     ratio(Some(told.ratio), bounds, told.verdict == Told::Inconclusive)
-}
-
-/// Subject of a row: `get, p50`, or a limit.
-pub(super) fn subject(row: &Judged) -> String {
-    match &row.limit {
-        Some(limit) if row.case.is_empty() => limit.clone(),
-        Some(limit) => format!("{}, limit {limit}", row.case),
-        None => format!("{}, {}", row.case, row.metric.name().replace('_', " ")),
-    }
 }
 
 fn verdict_cell(row: &Judged) -> Cell {
@@ -380,7 +367,7 @@ fn metric_of(comparison: &Comparison) -> Option<Metric> {
 
 /// Comparisons between the cases of a record, round by round.
 pub(super) fn of_pairs(record: &Record, title: impl Fn(&Group<'_>) -> String) -> Option<Section> {
-    let groups = cases::groups(record);
+    let groups = groups(record);
     let mut shown: Vec<RowGroup> = Vec::new();
     let mut sides: Vec<[&str; 2]> = Vec::new();
     for group in &groups {
@@ -463,7 +450,7 @@ fn verdict_of(told: &Comparison) -> Cell {
 /// All ratios of a record with their intervals.
 pub(super) fn ratios(record: &Record) -> Option<Plot> {
     let mut rows = Vec::new();
-    for group in cases::groups(record) {
+    for group in groups(record) {
         for (colour, (b, case)) in group.cases.iter().enumerate() {
             let of_case = record.comparisons.iter();
             for told in of_case.filter(|told| told.b == *b && told.a != *b) {
@@ -475,7 +462,7 @@ pub(super) fn ratios(record: &Record) -> Option<Plot> {
                 let name = metric_of(told).map_or(told.metric.as_str(), |metric| metric.name());
                 rows.push(Ratio {
                     label: format!("{}, {}", case.name(), name.replace('_', " ")),
-                    title: format!("{}: {}", case.subject.name, cases::phrase(told)),
+                    title: format!("{}: {}", case.subject.name, phrase(told)),
                     colour,
                     ratio: told.ratio,
                     lo,

@@ -5,7 +5,7 @@ use loadline_measure::doctor;
 use loadline_measure::record::{Case, Pacing, Record, Severity, ValueBytes};
 use loadline_measure::words;
 
-use super::cases;
+use super::groups::groups;
 use crate::document::{Block, Check, CheckResult, Checks, Data, Section, Value};
 
 /// From a case to a cell.
@@ -146,7 +146,7 @@ fn value_bytes(case: &Case) -> (u64, u64) {
 /// A suite per scenario. A case fails where operations failed or the doctor found something critical in
 /// it; that one target is slower than another is no failure, since judging that is the gate's work.
 fn checks(record: &Record) -> impl Iterator<Item = Checks> {
-    let groups = cases::groups(record).into_iter();
+    let groups = groups(record).into_iter();
     groups.map(|group| {
         let parts = std::iter::once(group.workload.to_owned()).chain(group.conditions);
         let checks = group.cases.iter().map(|(_, case)| check(record, case));

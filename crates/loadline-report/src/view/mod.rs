@@ -5,11 +5,14 @@
 mod baseline;
 mod capacity;
 mod cases;
+mod change;
 mod clients;
 mod compared;
 mod engines;
 mod fastest;
 mod flames;
+mod found;
+mod groups;
 mod machine;
 mod method;
 mod page;
@@ -29,6 +32,9 @@ pub use capacity::capacity_findings;
 pub(crate) use compared::{judgement, judgement_of, last_line};
 pub(crate) use proof::proof;
 
+/// The answer of a record without cases of its kind.
+const NOTHING: &str = "Nothing was found";
+
 /// A rule that found something more often than this has the rest counted.
 const MOST_SEEN: usize = 4;
 /// Findings of the doctor in a brief text report.
@@ -37,7 +43,7 @@ const BRIEF_FINDINGS: usize = 3;
 /// The document of a record.
 pub(crate) fn of_record(record: &Record) -> Document {
     let page = Page::of(record);
-    let verdict = verdict::of_record(record, &page);
+    let verdict = verdict::of_record(record, &page.found, page.result);
     let mut sections = match &record.judgement {
         // A judgement has the limits among its rows.
         Some(judgement) => compared::sections(judgement),

@@ -2,7 +2,7 @@
 
 use loadline_measure::record::{Answer, Record};
 
-use super::{capacity, cases, clients, engines, fastest, method, sweep, tiers, verdict};
+use super::{NOTHING, capacity, cases, clients, engines, fastest, found, method, sweep, tiers};
 use crate::document::{CheckResult, Checks, Section};
 
 /// What the answer of a record adds to its document.
@@ -47,7 +47,7 @@ impl<'r> Page<'r> {
         };
         match &record.answer {
             Answer::Cases => Self {
-                found: verdict::of_cases(record),
+                found: found::of_cases(record),
                 sections: cases::sections(record),
                 legend: cases::legend(record),
                 ..of_cases
@@ -75,14 +75,14 @@ impl<'r> Page<'r> {
                 ..of_cases
             },
             Answer::Clients(clients) => Self {
-                found: clients::found(clients).unwrap_or_else(|| verdict::of_cases(record)),
+                found: clients::found(clients).unwrap_or_else(|| found::of_cases(record)),
                 sections: clients::sections(record, clients),
                 known: clients::known(clients),
                 legend: clients::legend(clients),
                 ..of_cases
             },
             Answer::Engines(engines) => Self {
-                found: engines::found(engines).unwrap_or_else(|| verdict::of_cases(record)),
+                found: engines::found(engines).unwrap_or_else(|| found::of_cases(record)),
                 sections: engines::sections(record, engines),
                 legend: engines::LEGEND.to_vec(),
                 shows_comparisons: false,
@@ -98,6 +98,3 @@ impl<'r> Page<'r> {
         }
     }
 }
-
-/// The answer of a record without cases of its kind.
-pub(super) const NOTHING: &str = "Nothing was found";

@@ -1,21 +1,15 @@
 //! The verdict of each kind of document, in one sentence.
 
-use loadline_measure::Metric;
 use loadline_measure::compare::Supported;
 use loadline_measure::gate::{Basis, Judgement, Outcome, Row, RowVerdict, outcome_of};
-use loadline_measure::record::{Case, Comparison, Pacing, Record, Severity, Verdict as Told};
+use loadline_measure::record::{Record, Severity};
 use loadline_measure::words;
 
-use super::compared;
-use super::page::Page;
+use super::change::{change, percent};
 use crate::document::{CheckResult, Tone, Verdict};
 
 /// A change that a baseline is expected to detect.
 const EXPECTED: f64 = 0.10;
-/// The largest missing share of a rate that was kept.
-const KEPT: f64 = 0.01;
-/// Groups of cases are named one by one up to here, then counted.
-const MOST_NAMED: usize = 2;
 
 impl Verdict {
     fn new(result: CheckResult, sentence: String) -> Self {
@@ -31,12 +25,11 @@ impl Verdict {
     }
 }
 
-/// The verdict of a record: of its judgement, or what was measured.
-pub(super) fn of_record(record: &Record, page: &Page<'_>) -> Verdict {
+/// The verdict of a record: of its judgement, or what was found with the result of it.
+pub(super) fn of_record(record: &Record, found: &str, result: CheckResult) -> Verdict {
     if let Some(judgement) = &record.judgement {
         return of_judgement(judgement);
     }
-    let found = &page.found;
     if record.run.cut_short {
         let sentence =
             format!("Cut short: the run ended before its plan was done. Until then: {found}.");
@@ -60,280 +53,11 @@ pub(super) fn of_record(record: &Record, page: &Page<'_>) -> Verdict {
             let sentence = format!("Inconclusive: {open} of {all} cannot be judged. {found}.");
             Verdict::new(CheckResult::Skipped, sentence)
         }
-        _ if record.limits.is_empty() => Verdict::new(page.result, format!("{found}.")),
+        _ if record.limits.is_empty() => Verdict::new(result, format!("{found}.")),
         _ => Verdict {
             tone: Tone::Good,
             ..Verdict::new(CheckResult::Passed, format!("{all} kept. {found}."))
         },
-    }
-}
-
-/// The result of the cases, without a full stop.
-pub(super) fn of_cases(record: &Record) -> String {
-    let Some(case) = record.cases.first() else {
-        return "Nothing was measured".to_owned();
-    };
-    let mut found = match pairs(record) {
-        pairs if pairs.is_empty() => alone(record, case),
-        pairs if pairs.len() <= MOST_NAMED => {
-            let phrases: Vec<String> = pairs.iter().map(|pair| pair_phrase(record, pair)).collect();
-            let phrases = phrases.join("; ");
-            match phrases.strip_prefix('i') {
-                Some(rest) if phrases.starts_with("inconclusive: ") => format!("I{rest}"),
-                _ => phrases,
-            }
-        }
-        pairs => two_targets(record, &pairs).unwrap_or_else(|| counted(&pairs)),
-    };
-    let errors = record.errors();
-    if errors > 0 {
-        let ops = record.cases.iter().map(|case| case.ops);
-        let ops = ops.fold(0, u64::saturating_add);
-        found += &format!("; {errors} of {ops} operations failed");
-    }
-    found
-}
-
-/// Targets that were not compared: the first case in figures, the others by their number.
-fn alone(record: &Record, case: &Case) -> String {
-    let (name, times) = (&case.subject.name, &case.response_time_ns);
-    let noun = operations(&case.scenario.workload);
-    let rate = words::count(case.throughput_ops_per_s);
-    let mut text = if case.is_open_loop() {
-        // The schedule decided about the rate, so response times are what was found.
-        let stall = case.stalls.iter().max_by_key(|stall| stall.length_ns);
-        let longest = stall.map_or_else(
-            || format!("longest {}", words::percentile(times.max)),
-            |stall| {
-                let length = words::duration(stall.length_ns as f64);
-                format!("longest stall {length} (cause: {})", stall.cause)
-            },
-        );
-        let least = case.at_least();
-        // The schedule held more than was done.
-        let of = match case.scenario.pacing {
-            Pacing::Rate(planned) if case.throughput_ops_per_s < (1.0 - KEPT) * planned => {
-                format!(" of {} planned", words::amount(planned.round() as u64))
-            }
-            _ => String::new(),
-        };
-        format!(
-            "{name} at {rate}{of} {noun} per second: p50 {least}{}, p99 {least}{}, {longest} (open loop)",
-            words::percentile(times.p50),
-            words::percentile(times.p99),
-        )
-    } else {
-        let p99 = times.p99.map_or_else(String::new, |ns| {
-            format!(", p99 {}", words::duration(ns as f64))
-        });
-        format!("{name}: {rate} {noun} per second{p99} (closed loop)")
-    };
-    let others = record.cases.len() - 1;
-    if others > 0 {
-        text += &format!(
-            "; {} in the table",
-            words::plural(others as u64, "more case")
-        );
-    }
-    text
-}
-
-/// The comparisons that decide: throughput of closed loops, medians of open ones.
-fn pairs(record: &Record) -> Vec<&Comparison> {
-    let decides = |comparison: &&Comparison| {
-        let case = record.cases.get(comparison.b);
-        let is_open = case.is_some_and(Case::is_open_loop);
-        let metric = if is_open {
-            Metric::P50
-        } else {
-            Metric::Throughput
-        };
-        comparison.metric == metric.key() && record.cases.get(comparison.a).is_some()
-    };
-    record.comparisons.iter().filter(decides).collect()
-}
-
-fn pair_phrase(record: &Record, comparison: &Comparison) -> String {
-    let (a, b) = (&record.cases[comparison.a], &record.cases.get(comparison.b));
-    let Some(b) = b else {
-        return String::new();
-    };
-    let several = record.cases.len() > 2;
-    let mut case = if several && b.name() != b.scenario.workload {
-        format!(" ({})", b.name())
-    } else {
-        String::new()
-    };
-    let noun = operations(&b.scenario.workload);
-    let bounds = comparison.interval.map(|bounds| (bounds.lo, bounds.hi));
-    if comparison.verdict == Told::Equivalent {
-        case += "; no difference that matters";
-    }
-    if compared::is_noise(comparison.verdict == Told::Inconclusive, bounds) {
-        let [a, b] = [&a.subject.name, &b.subject.name];
-        return format!("inconclusive: too noisy to compare {b} with {a}{case}");
-    }
-    let mut lead = "";
-    if comparison.verdict == Told::Inconclusive {
-        lead = "inconclusive: ";
-        if let Some(share) = comparison.minimum_detectable_effect {
-            case += &format!("; can detect changes of {} or more", words::percent(share));
-        }
-    }
-    if b.is_open_loop() {
-        let change = Change::of(comparison.ratio, bounds, HEIGHTS);
-        let Change {
-            amount,
-            than,
-            interval,
-        } = change;
-        return format!(
-            "{lead}{}: p50 {amount} {than} {}{interval}{case}",
-            b.subject.name, a.subject.name
-        );
-    }
-    let change = Change::of(comparison.ratio, bounds, ["more", "fewer", "many"]);
-    let Change {
-        amount,
-        than,
-        interval,
-    } = change;
-    format!(
-        "{lead}{}: {amount} {noun} per second {than} {}{interval}{case}",
-        b.subject.name, a.subject.name
-    )
-}
-
-/// Many cases of the same two targets: each change with its interval, then the cases without one.
-fn two_targets(record: &Record, pairs: &[&Comparison]) -> Option<String> {
-    const MOST_CASES: usize = 6;
-    let names = |pair: &Comparison| {
-        let (a, b) = (record.cases.get(pair.a)?, record.cases.get(pair.b)?);
-        Some([a.subject.name.as_str(), b.subject.name.as_str()])
-    };
-    let [a, b] = names(pairs.first()?)?;
-    if pairs.len() > MOST_CASES || pairs.iter().any(|pair| names(pair) != Some([a, b])) {
-        return None;
-    }
-    let is_change = |pair: &&&Comparison| matches!(pair.verdict, Told::Faster | Told::Slower);
-    let mut parts: Vec<String> = pairs
-        .iter()
-        .filter(is_change)
-        .map(|pair| case_phrase(pair, &record.cases[pair.b]))
-        .collect();
-    for (verdict, lead) in [
-        (Told::Equivalent, "no difference that matters"),
-        (Told::Inconclusive, "inconclusive"),
-    ] {
-        let cases: Vec<String> = pairs
-            .iter()
-            .filter(|pair| pair.verdict == verdict)
-            .map(|pair| record.cases[pair.b].name())
-            .collect();
-        if !cases.is_empty() {
-            parts.push(format!("{lead}: {}", cases.join(", ")));
-        }
-    }
-    Some(format!("{b} compared with {a}: {}", parts.join("; ")))
-}
-
-/// The change of one case: `set: 20 % fewer per second [16, 24]`.
-fn case_phrase(pair: &Comparison, case: &Case) -> String {
-    let bounds = pair.interval.map(|bounds| (bounds.lo, bounds.hi));
-    let name = case.name();
-    if compared::is_noise(false, bounds) {
-        return format!("{name}: too noisy");
-    }
-    if case.is_open_loop() {
-        return format!("{name}: p50 {}", change(pair.ratio, bounds));
-    }
-    let Change {
-        amount, interval, ..
-    } = Change::of(pair.ratio, bounds, ["more", "fewer", "many"]);
-    format!("{name}: {amount} per second{interval}")
-}
-
-/// Number of comparisons by verdict, for too many comparisons to name.
-fn counted(pairs: &[&Comparison]) -> String {
-    let of = |verdict| pairs.iter().filter(|pair| pair.verdict == verdict).count();
-    format!(
-        "Of {} comparisons with the first target, {} are faster, {} slower, {} the same and {} inconclusive",
-        pairs.len(),
-        of(Told::Faster),
-        of(Told::Slower),
-        of(Told::Equivalent),
-        of(Told::Inconclusive)
-    )
-}
-
-/// `GETs`, or `operations of getset-70-30`.
-fn operations(workload: &str) -> String {
-    const COMMANDS: [&str; 18] = [
-        "ping", "get", "set", "del", "incr", "mget", "mset", "sadd", "smembers", "hset", "hget",
-        "lpush", "lrange", "zadd", "xadd", "xread", "publish", "hgetall",
-    ];
-    if COMMANDS.contains(&workload) {
-        format!("{}s", workload.to_uppercase())
-    } else {
-        format!("operations of {workload}")
-    }
-}
-
-/// The words for a figure that is higher, lower or as high.
-const HEIGHTS: [&str; 3] = ["higher", "lower", "high"];
-
-/// A ratio as a change: `20 % fewer`, `than`, ` [16, 24]`; from twice on as a factor.
-struct Change {
-    amount: String,
-    than: &'static str,
-    interval: String,
-}
-
-impl Change {
-    fn of(ratio: f64, bounds: Option<(f64, f64)>, [more, fewer, many]: [&str; 3]) -> Self {
-        let (lead, ratio) = match bounds.map(|bounds| Supported::of(bounds, false)) {
-            Some(Supported::Bound(bound)) => ("at least ", bound),
-            _ => ("", ratio),
-        };
-        if ratio >= 2.0 || !ratio.is_finite() {
-            let bounds = bounds.map(|(lo, hi)| [words::bound(lo), words::bound(hi)]);
-            return Self {
-                amount: format!("{lead}{} times as {many}", words::bound(ratio)),
-                than: "as",
-                interval: interval(bounds),
-            };
-        }
-        let is_less = ratio < 1.0;
-        let share = |ratio: f64| percent((if is_less { 1.0 - ratio } else { ratio - 1.0 }) * 100.0);
-        let bounds = bounds.map(|(lo, hi)| if is_less { [hi, lo] } else { [lo, hi] }.map(share));
-        let direction = if is_less { fewer } else { more };
-        Self {
-            amount: format!("{lead}{} % {direction}", share(ratio)),
-            than: "than",
-            interval: interval(bounds),
-        }
-    }
-}
-
-fn interval(bounds: Option<[String; 2]>) -> String {
-    bounds.map_or_else(String::new, |[lo, hi]| format!(" [{lo}, {hi}]"))
-}
-
-/// The change of a metric with its interval: `20 % lower [16, 24]`.
-pub(super) fn change(ratio: f64, bounds: Option<(f64, f64)>) -> String {
-    let Change {
-        amount, interval, ..
-    } = Change::of(ratio, bounds, HEIGHTS);
-    amount + &interval
-}
-
-/// A percentage without its sign, with one decimal below ten.
-fn percent(value: f64) -> String {
-    match value {
-        _ if value.abs() >= 1e6 => format!("{value:.2e}"),
-        _ if value.abs() >= 9.95 => format!("{value:.0}"),
-        // Minus zero is zero.
-        _ => format!("{:.1}", if value.abs() < 0.05 { 0.0 } else { value }),
     }
 }
 
@@ -406,10 +130,19 @@ fn worst(judgement: &Judgement, verdict: RowVerdict) -> String {
         return String::new();
     };
     let Some(ratio) = row.ratio.filter(|_| support(row) != Supported::Nothing) else {
-        return format!("{}: {}; ", compared::subject(row), row.evidence);
+        return format!("{}: {}; ", subject(row), row.evidence);
     };
     let change = change(ratio, row.lo.zip(row.hi));
-    format!("{} {change}; ", compared::subject(row))
+    format!("{} {change}; ", subject(row))
+}
+
+/// Subject of a row: `get, p50`, or a limit.
+fn subject(row: &Row) -> String {
+    match &row.limit {
+        Some(limit) if row.case.is_empty() => limit.clone(),
+        Some(limit) => format!("{}, limit {limit}", row.case),
+        None => format!("{}, {}", row.case, row.metric.name().replace('_', " ")),
+    }
 }
 
 /// The part of a row's ratio that can be quoted; a ratio without an interval was not compared over rounds.
