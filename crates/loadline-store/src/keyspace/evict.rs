@@ -4,24 +4,9 @@ use std::hash::BuildHasher;
 
 use super::Keyspace;
 use super::locked::Locked;
-use crate::shard::Passed;
+use crate::shard::{Passed, Victim};
 use crate::slot::Slot;
 use crate::sync::atomic::Ordering;
-
-/// Which entry eviction removes, of those that it looks at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Victim {
-    /// The one with the fewest uses; up to three are counted.
-    #[default]
-    LeastUsed,
-    /// One that was read or written longer ago than the others. The age of an entry is known in four steps: how often
-    /// eviction has passed over it since then. An entry that was written once is a step older than one that was used again.
-    LeastRecent,
-    /// The one that expires first.
-    FirstToExpire,
-    /// Any.
-    Random,
-}
 
 /// The result of a step of eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,11 +13,12 @@ use std::sync::{Arc, OnceLock};
 
 use hashbrown::DefaultHashBuilder;
 
-pub use self::evict::{Evicted, Victim};
+pub use self::evict::Evicted;
 pub use self::huge::{FullPages, HugePages};
 use self::locked::Locked;
 use self::snapshot::Snapshots;
 use crate::arena::PAGE_BYTES;
+pub use crate::shard::Victim;
 use crate::shard::{Shard, ShardLock, lock};
 use crate::slot::{Loose, Slot};
 use crate::sync::MutexGuard;

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::file::SegmentFile;
 use super::mark::{FoundMark, Mark};
 use super::op::Ops;
 use super::record::{ALIGNMENT, HEADER_BYTES, Record};
-use super::recovery::Found;
 use super::scan::oldest_in;
 use super::segment::{self, HEAD_BYTES, Head};
 use crate::error::Error;
@@ -91,7 +91,7 @@ impl Broken {
 /// Finds where the log ends, and the position up to which it has reached the disk.
 pub(super) fn find_end(
     storage: &dyn Storage,
-    files: &[Found],
+    files: &[SegmentFile],
     mark: Option<&Mark>,
 ) -> Result<(Option<Broken>, u64), Error> {
     let marked = mark.map_or(0, |mark| mark.position);
@@ -150,7 +150,7 @@ pub(super) fn find_end(
                 || behind.is_undecided,
             oldest: later
                 .iter()
-                .map(Found::oldest)
+                .map(SegmentFile::oldest)
                 .fold(behind.oldest, u32::max),
             missing: None,
         };
@@ -163,7 +163,7 @@ pub(super) fn find_end(
 }
 
 /// The end of `files`, where nothing is wrong but that a mark states more.
-pub(super) fn ends_early(storage: &dyn Storage, files: &[Found], mark: &Mark) -> Broken {
+pub(super) fn ends_early(storage: &dyn Storage, files: &[SegmentFile], mark: &Mark) -> Broken {
     let last = files.last();
     let is_in_last = last.is_some_and(|last| last.id >= mark.segment);
     let (id, offset, reason) = match last {
@@ -189,7 +189,7 @@ pub(super) fn ends_early(storage: &dyn Storage, files: &[Found], mark: &Mark) ->
 }
 
 /// The mark, unless it is about another log than `files`: those of one were put in the place of another one.
-pub(super) fn about(found: FoundMark, files: &[Found]) -> FoundMark {
+pub(super) fn about(found: FoundMark, files: &[SegmentFile]) -> FoundMark {
     // Damage to a head is the concern of its file.
     let head = |id| files.iter().find(|file| file.id == id)?.head.as_ref();
     let ignored = found.mark.and_then(|mark| {
@@ -214,7 +214,7 @@ pub(super) fn about(found: FoundMark, files: &[Found]) -> FoundMark {
 }
 
 /// Position behind the last of `files`.
-pub(super) fn end_of(files: &[Found]) -> u64 {
+pub(super) fn end_of(files: &[SegmentFile]) -> u64 {
     files.last().map_or(0, |file| {
         let records = file.scan.end.saturating_sub(HEAD_BYTES as u64);
         file.head.map_or(0, |head| head.position) + records
@@ -222,7 +222,7 @@ pub(super) fn end_of(files: &[Found]) -> u64 {
 }
 
 /// Number of the record behind the last of `files`.
-pub(super) fn sequence_behind(files: &[Found]) -> u64 {
+pub(super) fn sequence_behind(files: &[SegmentFile]) -> u64 {
     files.last().map_or(0, |file| {
         file.head.map_or(0, |head| head.sequence) + file.scan.records
     })
@@ -242,7 +242,7 @@ struct Salvage {
 
 /// Looks for whole records behind the place where a segment breaks off. They can begin at every multiple of
 /// the alignment. No honest file makes the search read more than a few times its length.
-fn salvage(file: &Found) -> std::io::Result<Salvage> {
+fn salvage(file: &SegmentFile) -> std::io::Result<Salvage> {
     const MOST_READ: usize = 16;
     let Some(head) = file.head else {
         return Ok(Salvage::default());

@@ -2,6 +2,7 @@
 
 pub(crate) mod aside;
 pub(crate) mod end;
+mod file;
 pub(crate) mod hint;
 pub(crate) mod mark;
 pub(crate) mod op;
@@ -429,6 +430,21 @@ impl Log {
     pub(crate) fn value_damaged(&self, outside: Outside) -> Error {
         let path = self.storage.path(&segment::name(outside.segment));
         segment::damaged_value(path, outside)
+    }
+
+    /// Shows `look` a value that is kept in the log only. The shard of its key has to be locked: the log keeps the
+    /// segment as long.
+    pub(crate) fn read_outside<R>(
+        &self,
+        outside: Outside,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, Error> {
+        let Some(segment) = self.segment(outside.segment) else {
+            unreachable!("a segment stays as long as an entry lies in it")
+        };
+        let read = segment::read_value(&*segment.file, outside, look);
+        let read = read.map_err(|error| self.read_failed(outside.segment, error))?;
+        read.ok_or_else(|| self.value_damaged(outside))
     }
 
     /// An error of reading a segment.

@@ -2,6 +2,8 @@
 //!
 //! `docs/store-format.md` draws the bytes.
 
+use std::cell::RefCell;
+
 use crc32c::{crc32c, crc32c_append};
 
 /// Bytes in front of a record's body.
@@ -24,6 +26,14 @@ pub(crate) struct Draft {
     /// Checksum of the body, once it is complete.
     body_crc: u32,
     body_end: usize,
+}
+
+/// Gives `work` a record to write, whose memory serves again for the next one of the thread.
+pub(crate) fn with_draft<R>(work: impl FnOnce(&mut Draft) -> R) -> R {
+    crate::sync::thread_local! {
+        static DRAFT: RefCell<Draft> = RefCell::default();
+    }
+    DRAFT.with(|draft| work(&mut draft.borrow_mut()))
 }
 
 impl Draft {

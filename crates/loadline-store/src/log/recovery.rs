@@ -12,7 +12,8 @@ use std::sync::Arc;
 use super::aside::{self, Kept, Piece};
 pub use super::end::Torn;
 use super::end::{Broken, about, end_of, ends_early, find_end, sequence_behind};
-use super::hint::{self, FoundHint, Hints, Ignored, Looked, Sealed, StoredHint};
+use super::file::SegmentFile;
+use super::hint::{self, Hints, Ignored, Looked, Sealed, StoredHint};
 use super::mark::{self, FoundMark};
 use super::op::DATABASES;
 use super::scan::{Scan, last_byte, scan};
@@ -49,7 +50,7 @@ pub(crate) struct Recovered {
 #[derive(Debug, Default)]
 pub(crate) struct Examined {
     /// The segments, the oldest first.
-    files: Vec<Found>,
+    files: Vec<SegmentFile>,
     /// Names of files without a meaning.
     obsolete: Vec<String>,
     /// The segments of all hints, also where there is no such segment.
@@ -104,47 +105,6 @@ impl Examined {
             _ => None,
         });
         (sound as u64, ignored.collect())
-    }
-}
-
-/// A segment's file.
-#[derive(Debug)]
-pub(super) struct Found {
-    pub(super) id: u32,
-    pub(super) name: String,
-    pub(super) file: Arc<dyn Stored>,
-    pub(super) bytes: u64,
-    pub(super) head: Option<Head>,
-    pub(super) scan: Scan,
-    pub(super) hint: Option<Result<FoundHint, Ignored>>,
-}
-
-impl Found {
-    /// The oldest segment that still has a meaning, as far as this one says.
-    pub(super) fn oldest(&self) -> u32 {
-        let at_first = self.head.map_or(0, |head| head.oldest);
-        at_first.max(self.scan.oldest)
-    }
-
-    /// The part that is cut off of it where the log ends in it or before it.
-    fn rest(&self, is_first: bool) -> Piece {
-        let end = self.scan.last_byte.max(self.scan.end);
-        let offset = match is_first && self.head.is_some() {
-            true => self.scan.end,
-            false => 0,
-        };
-        // A file without records holds nothing.
-        let is_empty = self.head.is_some() && end == HEAD_BYTES as u64;
-        Piece {
-            segment: self.id,
-            file: self.name.clone(),
-            offset,
-            end: if is_empty { offset } else { end },
-        }
-    }
-
-    fn has_hint(&self) -> bool {
-        matches!(self.hint, Some(Ok(_)))
     }
 }
 
@@ -236,7 +196,11 @@ pub(crate) fn examine(storage: &dyn Storage, hints: Hints) -> Result<Examined, E
     let sure = broken
         .as_ref()
         .map_or(files.len(), |broken| broken.index + 1);
-    let oldest = files[..sure].iter().map(Found::oldest).max().unwrap_or(0);
+    let oldest = files[..sure]
+        .iter()
+        .map(SegmentFile::oldest)
+        .max()
+        .unwrap_or(0);
     let lacks_start = (1..ids[first]).contains(&oldest);
     if lacks_start {
         let path = storage.path(&segment::name(ids[first] - 1));
@@ -272,7 +236,7 @@ pub(crate) fn examine(storage: &dyn Storage, hints: Hints) -> Result<Examined, E
 }
 
 /// Opens a segment, and announces that its head is read.
-fn open(storage: &dyn Storage, id: u32) -> Result<Found, Error> {
+fn open(storage: &dyn Storage, id: u32) -> Result<SegmentFile, Error> {
     let name = segment::name(id);
     let path = storage.path(&name);
     let io = |error| Error::io(&path, error);
@@ -290,7 +254,7 @@ fn open(storage: &dyn Storage, id: u32) -> Result<Found, Error> {
         offset: 0,
         bytes: head,
     });
-    Ok(Found {
+    Ok(SegmentFile {
         id,
         name,
         file,
@@ -301,7 +265,7 @@ fn open(storage: &dyn Storage, id: u32) -> Result<Found, Error> {
     })
 }
 
-impl Found {
+impl SegmentFile {
     /// Reads the head of the segment.
     fn read_head(&mut self, storage: &dyn Storage) -> Result<(), Error> {
         let path = || storage.path(&self.name);
@@ -393,7 +357,7 @@ pub(crate) fn recover(
         });
     }
     let next_segment = files.last().map_or(1, |file| file.id + 1);
-    let is_ignored = |file: &&Found| matches!(file.hint, Some(Err(_)));
+    let is_ignored = |file: &&SegmentFile| matches!(file.hint, Some(Err(_)));
     let ignored_hints = files.iter().filter(is_ignored).count() as u64;
     let mut torn = None;
     if let Some(broken) = &broken {
@@ -441,7 +405,7 @@ pub(crate) fn recover(
 /// names of those that are left to be removed, the newest first, so that no file is ever missing between others.
 fn cut_off(
     storage: &dyn Storage,
-    files: &mut Vec<Found>,
+    files: &mut Vec<SegmentFile>,
     broken: &Broken,
 ) -> Result<(Vec<String>, Kept), Error> {
     let behind = files.iter().enumerate().skip(broken.index);
@@ -464,7 +428,7 @@ fn cut_off(
 
 /// Names of the hints that are ignored, or that no segment has.
 fn needless_hints<'h>(
-    files: &'h [Found],
+    files: &'h [SegmentFile],
     hint_ids: &'h BTreeSet<u32>,
 ) -> impl Iterator<Item = String> + use<'h> {
     let has_hint = |id: &u32| {
@@ -476,7 +440,7 @@ fn needless_hints<'h>(
 }
 
 /// The files as segments of a log, and what their records say together.
-fn open_segments(storage: &dyn Storage, files: Vec<Found>) -> Result<Recovered, Error> {
+fn open_segments(storage: &dyn Storage, files: Vec<SegmentFile>) -> Result<Recovered, Error> {
     let mut recovered = Recovered::default();
     for file in files {
         let Some(head) = file.head else { continue };
@@ -521,7 +485,7 @@ fn remove(storage: &dyn Storage, names: &[String]) -> Result<(), Error> {
 
 /// Makes a segment without records behind a log that was cut off before the record that says which segments were
 /// reclaimed: its head says so from now on. It also ends the segment before it, so that all the rest is cut off.
-fn begin_anew(storage: &dyn Storage, head: Head) -> Result<Found, Error> {
+fn begin_anew(storage: &dyn Storage, head: Head) -> Result<SegmentFile, Error> {
     let name = segment::name(head.id);
     let bytes = HEAD_BYTES as u64;
     let made = storage.create(&name, bytes, &head.encode());
@@ -535,7 +499,7 @@ fn begin_anew(storage: &dyn Storage, head: Head) -> Result<Found, Error> {
         end: bytes,
         ..Scan::default()
     };
-    Ok(Found {
+    Ok(SegmentFile {
         id: head.id,
         name,
         file,

@@ -6,13 +6,13 @@ use std::hash::BuildHasher;
 
 use crate::arena::Arena;
 use crate::index::{Index, Position};
-use crate::keyspace::Victim;
 use crate::record::{MOST_USES, Outside};
 use crate::slot::{Loose, New, Slot, Text};
 use crate::sync::{self, Mutex, MutexGuard};
 use crate::value::{Change, Entry, Value, View};
 
 pub(crate) use evict::Passed;
+pub use evict::Victim;
 
 /// Entries of keys that belong together by their hashes. The caller has hashed the key already, once for
 /// the choice of the shard and for the place in it.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::collections;
 use super::expiry::Expired;
-use super::inner::{Disk, Inner, SyncMode};
+use super::inner::{Disk, Inner};
 use super::options::{Durability, Options};
 use super::recover;
 use super::upkeep::Upkeep;
+use super::wakeup::SyncMode;
 use crate::error::Error;
 use crate::keyspace::Keyspace;
 use crate::log::Room;
@@ -373,7 +374,7 @@ impl ChangeLog {
         self.check()?;
         let disk = self.disk();
         if self.pending_bytes() == 0 {
-            disk.reclaim.make_room(databases, disk)?;
+            disk.reclaim.make_room(databases, &disk.log)?;
         }
         disk.log.refill();
         self.lie_in(self.disk().log.newest(), databases);
@@ -467,7 +468,7 @@ impl ChangeLog {
             self.sync_later();
             return Ok(RewriteStep::Writing);
         }
-        let reclaimed = disk.reclaim.step_before(end, databases, disk)?;
+        let reclaimed = disk.reclaim.step_before(end, databases, &disk.log)?;
         let is_removed = disk.log.oldest() >= end;
         self.lie_in(self.disk().log.newest(), databases);
         // The files of what was reclaimed go with the next sync.

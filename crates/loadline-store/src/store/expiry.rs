@@ -6,9 +6,9 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::inner::with_draft;
 use crate::keyspace::{Keyspace, OnExpiry};
 use crate::log::op::{DATABASES, Kind, Op};
+use crate::log::record::with_draft;
 use crate::log::{Log, Room};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};

@@ -1,18 +1,14 @@
 //! The state that the threads of a store share.
 
-use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
-use super::limits;
 use super::options::{Durability, Options};
 use super::reclaim::{Load, Reclaim};
-use super::upkeep::Wakeup;
+use super::wakeup::{SyncMode, Wakeup};
 use crate::error::Error;
 use crate::keyspace::Keyspace;
 use crate::log::op::DATABASES;
-use crate::log::record::Draft;
-use crate::log::segment;
 use crate::log::{Appended, Log};
 use crate::record::Outside;
 use crate::sync::Mutex;
@@ -35,22 +31,6 @@ pub(crate) struct Disk {
     pub(crate) reclaim: Reclaim,
 }
 
-impl Disk {
-    /// As [`Inner::read_outside`].
-    pub(crate) fn read_outside<R>(
-        &self,
-        outside: Outside,
-        look: impl FnOnce(&[u8]) -> R,
-    ) -> Result<R, Error> {
-        let Some(segment) = self.log.segment(outside.segment) else {
-            unreachable!("a segment stays as long as an entry lies in it")
-        };
-        let read = segment::read_value(&*segment.file, outside, look);
-        let read = read.map_err(|error| self.log.read_failed(outside.segment, error))?;
-        read.ok_or_else(|| self.log.value_damaged(outside))
-    }
-}
-
 impl Inner {
     pub(crate) fn new(options: Options, disk: Option<Disk>, databases: Vec<Keyspace>) -> Self {
         let wakeup = Wakeup::default();
@@ -67,9 +47,7 @@ impl Inner {
     /// Databases without keys. The options limit the first one, which the functions of the library use.
     pub(crate) fn empty_databases(options: &Options) -> Vec<Keyspace> {
         let others = (1..DATABASES).map(|_| Keyspace::new());
-        std::iter::once(limits::keyspace(options))
-            .chain(others)
-            .collect()
+        std::iter::once(options.keyspace()).chain(others).collect()
     }
 
     /// The database that the functions of the library use.
@@ -93,7 +71,7 @@ impl Inner {
         let Some(disk) = &self.disk else {
             unreachable!("without a log, all values are in memory")
         };
-        disk.read_outside(outside, look)
+        disk.log.read_outside(outside, look)
     }
 
     /// Finishes an append once no lock is held: waits until the record is as durable as was asked for, and
@@ -122,7 +100,7 @@ impl Inner {
             self.begin_segment(disk);
         }
         self.wakeup.was_written();
-        if disk.reclaim.is_active() && disk.reclaim.pay(databases, disk, appended.bytes) {
+        if disk.reclaim.is_active() && disk.reclaim.pay(databases, &disk.log, appended.bytes) {
             self.wake_or_work();
         }
     }
@@ -143,7 +121,10 @@ impl Inner {
             return Err(Error::Full { source });
         };
         let stops = || self.wakeup.stops();
-        match disk.reclaim.sweep(&self.databases, disk, Load::Idle, stops) {
+        match disk
+            .reclaim
+            .sweep(&self.databases, &disk.log, Load::Idle, stops)
+        {
             Err(Error::Full { .. }) => Err(Error::Full { source }),
             outcome => outcome,
         }
@@ -169,7 +150,9 @@ impl Inner {
         let is_enough = || self.wakeup.stops() || !disk.reclaim.is_behind(&disk.log);
         let load = Load::Busy;
         // An error of the log stays in it, and the next write returns it.
-        let _ = disk.reclaim.sweep(&self.databases, disk, load, is_enough);
+        let _ = disk
+            .reclaim
+            .sweep(&self.databases, &disk.log, load, is_enough);
     }
 
     /// Lets the background thread work, or this one where there is none.
@@ -217,7 +200,7 @@ impl Inner {
         let removed = synced.and_then(|()| disk.reclaim.remove(&disk.log, &self.databases));
         if removed.is_ok() && sweeps {
             let oldest = disk.log.oldest();
-            let swept = disk.reclaim.sweep(&self.databases, disk, load, &stops);
+            let swept = disk.reclaim.sweep(&self.databases, &disk.log, load, &stops);
             if load == Load::Busy && disk.reclaim.is_lazy() || stops() {
                 return;
             }
@@ -233,25 +216,4 @@ impl Inner {
             }
         }
     }
-}
-
-/// Whether the background thread syncs the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) enum SyncMode {
-    /// Not now. The thread only follows what is written.
-    #[default]
-    No,
-    /// If most of what is not synced stays.
-    IfUseful,
-    /// For writers that wait for every record, without a second sync for the mark.
-    Commit,
-    Always,
-}
-
-/// Gives `work` a record to write, whose memory serves again for the next one of the thread.
-pub(crate) fn with_draft<R>(work: impl FnOnce(&mut Draft) -> R) -> R {
-    crate::sync::thread_local! {
-        static DRAFT: RefCell<Draft> = RefCell::default();
-    }
-    DRAFT.with(|draft| work(&mut draft.borrow_mut()))
 }

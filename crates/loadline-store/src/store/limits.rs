@@ -8,7 +8,7 @@ use super::inner::Inner;
 use super::options::{AtLimit, Durability, Options};
 use super::writer::{Plan, Planned, append};
 use crate::error::Error;
-use crate::keyspace::{Evicted, Keyspace, LockedKeys, Victim};
+use crate::keyspace::{Evicted, Keyspace, LockedKeys};
 use crate::log::op::{Kind, Ops};
 use crate::sync::MutexGuard;
 
@@ -43,26 +43,7 @@ fn entry_bytes(key: &[u8], value: usize) -> usize {
 /// Ends of the keyspace that eviction passes before it gives up: after fewer, even the most used entry has gone.
 const MOST_WRAPS: u32 = 6;
 
-/// A keyspace for a store with these options.
-pub(super) fn keyspace(options: &Options) -> Keyspace {
-    let bound = |limit: Option<u64>| {
-        limit.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX))
-    };
-    let mut keyspace = Keyspace::within(bound(options.max_keys), bound(options.max_memory_bytes));
-    keyspace.evict_by(options.victim());
-    keyspace
-}
-
 impl Options {
-    pub(super) fn has_limit(&self) -> bool {
-        self.max_keys.is_some() || self.max_memory_bytes.is_some()
-    }
-
-    /// By what a store with a limit chooses what goes.
-    pub(super) fn victim(&self) -> Option<Victim> {
-        self.has_limit().then_some(Victim::LeastUsed)
-    }
-
     /// Whether the keyspace would exceed its limits with `more`.
     fn would_be_exceeded(&self, keyspace: &Keyspace, more: Growth) -> bool {
         let keys = keyspace.len() as i64 + more.keys;

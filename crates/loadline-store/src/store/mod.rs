@@ -14,6 +14,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 mod upkeep;
+mod wakeup;
 mod writer;
 
 use std::path::Path;
@@ -167,7 +168,7 @@ impl Store {
             store.inner.wakeup.has_expiries();
         }
         // What was recovered is synced while the store is in use already.
-        store.inner.wakeup.wake(inner::SyncMode::Always);
+        store.inner.wakeup.wake(wakeup::SyncMode::Always);
         Ok(store)
     }
 
@@ -392,7 +393,7 @@ impl Store {
     /// Those of [`put`](Self::put).
     pub fn compact(&self) -> Result<(), Error> {
         match &self.inner.disk {
-            Some(disk) => disk.reclaim.compact(&self.inner, disk),
+            Some(disk) => disk.reclaim.compact(&self.inner.databases, &disk.log),
             None => Ok(()),
         }
     }

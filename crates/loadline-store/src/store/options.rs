@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::keyspace::{Keyspace, Victim};
+
 /// The failures that a write has survived when it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
@@ -182,5 +184,24 @@ impl Options {
             mapped: false,
             ..self
         }
+    }
+
+    pub(super) fn has_limit(&self) -> bool {
+        self.max_keys.is_some() || self.max_memory_bytes.is_some()
+    }
+
+    /// The entries that go at a limit, if there is one.
+    pub(super) fn victim(&self) -> Option<Victim> {
+        self.has_limit().then_some(Victim::LeastUsed)
+    }
+
+    /// A keyspace for a store with these options.
+    pub(super) fn keyspace(&self) -> Keyspace {
+        let bound = |limit: Option<u64>| {
+            limit.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX))
+        };
+        let mut keyspace = Keyspace::within(bound(self.max_keys), bound(self.max_memory_bytes));
+        keyspace.evict_by(self.victim());
+        keyspace
     }
 }

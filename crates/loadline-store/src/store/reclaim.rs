@@ -15,13 +15,13 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::collections;
-use super::inner::{Disk, Inner, with_draft};
 use super::options::Options;
 use crate::clock::{monotonic, now_ms};
 use crate::error::Error;
 use crate::keyspace::{Found, Keyspace, LockedShard};
 use crate::log::op::{Kind, Op};
-use crate::log::{Log, Room, record};
+use crate::log::record::{self, with_draft};
+use crate::log::{Log, Room};
 use crate::slot::Slot;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, wait};
@@ -237,13 +237,13 @@ impl Reclaim {
 
     /// Does a part of the work for the owner of the databases, who has written `bytes`. Returns whether segments can be
     /// removed.
-    pub(crate) fn pay(&self, databases: &[Keyspace], disk: &Disk, bytes: u64) -> bool {
+    pub(crate) fn pay(&self, databases: &[Keyspace], log: &Log, bytes: u64) -> bool {
         let each = self.bytes_per_shard.load(Ordering::Relaxed);
         let mut owed = self.owed.load(Ordering::Relaxed) + bytes;
         let mut is_done = false;
         while owed >= each && !is_done {
             owed -= each;
-            match self.step(databases, disk, OWN_STEPS) {
+            match self.step(databases, log, OWN_STEPS) {
                 Ok(Step::Shard) => {}
                 Ok(Step::Done) => is_done = true,
                 // An error of the log stays in it, and the next write returns it. When there is no
@@ -253,7 +253,7 @@ impl Reclaim {
         }
         self.owed.store(owed, Ordering::Relaxed);
         if is_done {
-            self.assess(&disk.log, databases, Load::Busy);
+            self.assess(log, databases, Load::Busy);
         }
         is_done
     }
@@ -274,15 +274,14 @@ impl Reclaim {
     pub(crate) fn sweep(
         &self,
         databases: &[Keyspace],
-        disk: &Disk,
+        log: &Log,
         load: Load,
         stops: impl Fn() -> bool,
     ) -> Result<(), Error> {
-        let log = &disk.log;
         let newest = log.newest();
         self.assess(log, databases, load);
         while self.is_active() && !stops() {
-            match self.step(databases, disk, SHARED_STEPS)? {
+            match self.step(databases, log, SHARED_STEPS)? {
                 Step::Shard => {
                     log.prepare();
                     self.write_back(log, databases)?;
@@ -352,11 +351,11 @@ impl Reclaim {
     ///
     /// # Errors
     /// Those of the log but [`Error::Full`].
-    pub(crate) fn make_room(&self, databases: &[Keyspace], disk: &Disk) -> Result<(), Error> {
+    pub(crate) fn make_room(&self, databases: &[Keyspace], log: &Log) -> Result<(), Error> {
         const MOMENT: Duration = Duration::from_millis(5);
         let end = monotonic() + MOMENT;
-        let swept = self.sweep(databases, disk, Load::Busy, || monotonic() >= end);
-        match swept.and_then(|()| self.remove(&disk.log, databases)) {
+        let swept = self.sweep(databases, log, Load::Busy, || monotonic() >= end);
+        match swept.and_then(|()| self.remove(log, databases)) {
             Err(Error::Full { .. }) => Ok(()),
             outcome => outcome,
         }
@@ -366,18 +365,18 @@ impl Reclaim {
     ///
     /// # Errors
     /// Those of the log.
-    pub(crate) fn compact(&self, inner: &Inner, disk: &Disk) -> Result<(), Error> {
-        let end = disk.log.roll()?;
+    pub(crate) fn compact(&self, databases: &[Keyspace], log: &Log) -> Result<(), Error> {
+        let end = log.roll()?;
         while self.progress().reclaimed < end {
-            let step = self.step_of(&inner.databases, disk, SHARED_STEPS, PART)?;
+            let step = self.step_of(databases, log, SHARED_STEPS, PART)?;
             match step {
                 Step::Shard => {}
-                Step::Done => self.remove(&disk.log, &inner.databases)?,
+                Step::Done => self.remove(log, databases)?,
                 Step::Nothing => break,
             }
         }
-        self.remove(&disk.log, &inner.databases)?;
-        self.assess(&disk.log, &inner.databases, Load::Idle);
+        self.remove(log, databases)?;
+        self.assess(log, databases, Load::Idle);
         Ok(())
     }
 
@@ -390,10 +389,10 @@ impl Reclaim {
         &self,
         end: u32,
         databases: &[Keyspace],
-        disk: &Disk,
+        log: &Log,
     ) -> Result<u32, Error> {
-        if self.reclaimed() < end && self.step_of(databases, disk, OWN_STEPS, PART)? == Step::Done {
-            self.assess(&disk.log, databases, Load::Busy);
+        if self.reclaimed() < end && self.step_of(databases, log, OWN_STEPS, PART)? == Step::Done {
+            self.assess(log, databases, Load::Busy);
         }
         Ok(self.reclaimed())
     }
@@ -409,14 +408,14 @@ impl Reclaim {
 
     /// A step of a sweep. While a snapshot keeps the segments of the last one, there is nothing to do: entries would be
     /// copied again and again.
-    fn step(&self, databases: &[Keyspace], disk: &Disk, steps: usize) -> Result<Step, Error> {
+    fn step(&self, databases: &[Keyspace], log: &Log, steps: usize) -> Result<Step, Error> {
         let progress = self.progress();
         if progress.removable.is_some() && databases.iter().any(Keyspace::has_snapshots) {
             return Ok(Step::Nothing);
         }
         drop(progress);
         let is_whole = self.is_whole.load(Ordering::Relaxed);
-        self.step_of(databases, disk, steps, if is_whole { 1 } else { PART })
+        self.step_of(databases, log, steps, if is_whole { 1 } else { PART })
     }
 
     /// Sweeps the shards of the next one of `steps` for a database, while other threads sweep others. A sweep that begins
@@ -424,15 +423,13 @@ impl Reclaim {
     fn step_of(
         &self,
         databases: &[Keyspace],
-        disk: &Disk,
+        log: &Log,
         steps: usize,
         part: u32,
     ) -> Result<Step, Error> {
         let mut progress = self.progress();
         let task = loop {
-            let sweep = progress
-                .sweep
-                .or_else(|| progress.next_sweep(&disk.log, part));
+            let sweep = progress.sweep.or_else(|| progress.next_sweep(log, part));
             let Some(sweep) = sweep else {
                 return Ok(Step::Nothing);
             };
@@ -441,7 +438,7 @@ impl Reclaim {
                 break task;
             }
             if progress.in_work == 0 {
-                progress.end_sweep(&disk.log, sweep.until)?;
+                progress.end_sweep(log, sweep.until)?;
                 return Ok(Step::Done);
             }
             // The last ones are about to end.
@@ -455,7 +452,7 @@ impl Reclaim {
         let keyspace = &databases[task.database];
         let mut locked = task.shards.filter_map(|shard| keyspace.lock_shard(shard));
         let copied =
-            locked.try_for_each(|shard| copier.copy(shard, task.database as u8, task.until, disk));
+            locked.try_for_each(|shard| copier.copy(shard, task.database as u8, task.until, log));
         let mut progress = self.progress();
         progress.in_work -= 1;
         progress.spare.push(copier);
@@ -550,7 +547,7 @@ impl Copier {
         mut shard: LockedShard<'_>,
         database: u8,
         until: u32,
-        disk: &Disk,
+        log: &Log,
     ) -> Result<(), Error> {
         self.entries.clear();
         self.entries.extend(shard.entries_before(until));
@@ -574,12 +571,12 @@ impl Copier {
                         has_gone = true;
                         continue;
                     }
-                    encode(disk, database, slot, body)?;
+                    encode(log, database, slot, body)?;
                     copies.push((*found, body.len() - record::HEADER_BYTES));
                 }
                 if !copies.is_empty() {
                     draft.finish();
-                    let appended = disk.log.append(draft, Room::Reserve)?;
+                    let appended = log.append(draft, Room::Reserve)?;
                     for (found, end) in copies.drain(..) {
                         shard.lie_in(found, &appended, end);
                     }
@@ -596,16 +593,16 @@ impl Copier {
 }
 
 /// Appends the operation that puts an entry as it is.
-fn encode(disk: &Disk, database: u8, slot: Slot<'_>, body: &mut Vec<u8>) -> Result<(), Error> {
+fn encode(log: &Log, database: u8, slot: Slot<'_>, body: &mut Vec<u8>) -> Result<(), Error> {
     let (key, expires_at) = (slot.key(), slot.expires_at());
     let encode =
         |value: View<'_>, body| collections::encode(database, key, value, expires_at, body);
     match slot.record.outside() {
         Some(outside) => {
-            let read = disk.read_outside(outside, |value| encode(View::String(value), body));
+            let read = log.read_outside(outside, |value| encode(View::String(value), body));
             // The segment could never be reclaimed, and the log would grow without an end.
             read.map_err(|error| match error {
-                Error::Damaged { .. } => disk.log.fail(&error.to_string()),
+                Error::Damaged { .. } => log.fail(&error.to_string()),
                 _ => error,
             })?;
         }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::Store;
 use super::batch::Batch;
-use super::inner::{Disk, Inner, with_draft};
+use super::inner::{Disk, Inner};
 use super::options::{Durability, Options};
 use crate::clock::{millis, now_ms};
 use crate::error::Error;
 use crate::keyspace::{ByShard, Keyspace, LockedKey, NewString, Purpose};
 use crate::log::op::{Kind, MAX_KEY_BYTES, Op, Ops};
-use crate::log::record::{Draft, MAX_BODY_BYTES};
+use crate::log::record::{Draft, MAX_BODY_BYTES, with_draft};
 use crate::log::{Appended, Room};
 use crate::slot::Slot;
 use crate::value::View;

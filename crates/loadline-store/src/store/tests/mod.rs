@@ -16,9 +16,9 @@ mod small_disk;
 use std::collections::BTreeMap;
 
 use super::Store;
-use super::inner::SyncMode;
 use super::options::Options;
 use super::reclaim::Load;
+use super::wakeup::SyncMode;
 use crate::error::Error;
 use crate::storage::journal::Journal;
 

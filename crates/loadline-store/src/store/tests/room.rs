@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::store::Batch;
-use crate::store::inner::SyncMode;
 use crate::store::reclaim::Load;
+use crate::store::wakeup::SyncMode;
 
 /// Lets a store rest, and returns the bytes of its files. The thread in the background can be at work because of the last
 /// write, and ends a sweep at the bytes that a store under load is allowed; so this is repeated until there are fewer than
