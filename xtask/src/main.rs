@@ -1,8 +1,10 @@
 //! The project's own checks as code: `cargo xtask storeys | medians | settings | lint | test | instructions | ci |
 //! man | picture | drivers | peers`.
 
+mod circles;
 mod drivers;
 mod features;
+mod install;
 mod instructions;
 mod layers;
 mod lint;
@@ -14,6 +16,7 @@ mod settings;
 mod stopwatch;
 mod storeys;
 mod test;
+mod uses;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -22,7 +25,7 @@ use anyhow::{Context, bail};
 use serde::de::DeserializeOwned;
 
 const USAGE: &str = "\
-cargo xtask storeys            dependencies go down, between crates and inside the binary
+cargo xtask storeys            dependencies go down, between crates and inside them
 cargo xtask medians            medians are computed in loadline-measure only
 cargo xtask settings           tests use no other variable than LOADLINE_LONG for long settings
 cargo xtask lint               format, clippy, all checks above, docs: all without warnings

@@ -1,12 +1,15 @@
 //! `cargo xtask storeys`: dependencies go down one storey or more, never sideways or up, and only to crates
-//! that a room is allowed to use. The same holds for modules inside the binary.
+//! that a room is allowed to use. Inside a crate, files do not use each other in a circle, and the modules of the
+//! binary use only those of lower layers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use crate::{layers, metadata, say};
+use crate::{circles, layers, metadata, say, uses};
 
 /// The storey of each crate. Every crate must be listed.
 const STOREYS: [(&str, u32); 12] = [
@@ -61,6 +64,14 @@ struct Metadata {
 struct Package {
     name: String,
     dependencies: Vec<Dependency>,
+    targets: Vec<Target>,
+}
+
+/// A crate of a package.
+#[derive(Deserialize)]
+struct Target {
+    kind: BTreeSet<String>,
+    src_path: PathBuf,
 }
 
 #[derive(Deserialize)]
@@ -74,12 +85,56 @@ struct Dependency {
 pub(crate) fn check() -> anyhow::Result<()> {
     let metadata: Metadata = metadata()?;
     let mut faults = faults(&metadata);
-    faults.extend(layers::faults()?);
+    for package in &metadata.packages {
+        faults.extend(inside(package)?);
+    }
     for fault in &faults {
         say(&format!("storeys: {fault}"));
     }
     if !faults.is_empty() {
-        bail!("{} dependencies do not go down", faults.len());
+        bail!("{} faults", faults.len());
+    }
+    Ok(())
+}
+
+/// The faults of the library and the programs of a package.
+fn inside(package: &Package) -> anyhow::Result<Vec<String>> {
+    let here = std::env::current_dir().context("there is no current directory")?;
+    let mut faults = Vec::new();
+    for target in &package.targets {
+        if !target.kind.contains("lib") && !target.kind.contains("bin") {
+            continue;
+        }
+        let root = target
+            .src_path
+            .strip_prefix(&here)
+            .unwrap_or(&target.src_path);
+        let folder = root.parent().context("a crate without a folder")?;
+        let root = root.strip_prefix(folder).expect("it is in its folder");
+        let mut sources = BTreeMap::new();
+        read(folder, folder, &mut sources)?;
+        let (files, uses) = uses::of_crate(root, &sources)
+            .with_context(|| format!("{} could not be read", folder.display()))?;
+        faults.extend(circles::faults(folder, &uses));
+        if package.name == "loadline" {
+            faults.extend(layers::faults(&files, &uses)?);
+        }
+    }
+    Ok(faults)
+}
+
+/// Adds all Rust files below `folder`, with their paths from `base`.
+fn read(folder: &Path, base: &Path, sources: &mut BTreeMap<PathBuf, String>) -> anyhow::Result<()> {
+    let unread = |path: &Path| format!("{} could not be read", path.display());
+    for entry in fs::read_dir(folder).with_context(|| unread(folder))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            read(&path, base, sources)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).with_context(|| unread(&path))?;
+            let path = path.strip_prefix(base).expect("it is below");
+            sources.insert(path.to_owned(), text);
+        }
     }
     Ok(())
 }
@@ -158,6 +213,7 @@ mod tests {
                 .map(|name| Package {
                     name: (*name).into(),
                     dependencies: dependencies(name),
+                    targets: Vec::new(),
                 })
                 .collect(),
         }
@@ -213,6 +269,7 @@ mod tests {
                     kind: None,
                     features: vec![],
                 }],
+                targets: Vec::new(),
             }],
         });
         assert_eq!(

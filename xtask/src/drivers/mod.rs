@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
+use crate::install::{PAUSE, TRIES, install_debian, try_again};
 use crate::lint::run_cargo;
-use crate::test::{PAUSE, TRIES, install_debian, try_again};
 use crate::{is_on_path, say, target_dir};
 
 const DIR: &str = "drivers";
