@@ -13,6 +13,10 @@ pub(crate) struct Settings {
     pub(crate) set_max_intset_entries: u64,
     /// The most bytes of a sparse HyperLogLog.
     pub(crate) hll_sparse_max_bytes: u64,
+    /// The most members of a packed sorted set.
+    pub(crate) zset_max_listpack_entries: u64,
+    /// The most bytes of a member of a packed sorted set.
+    pub(crate) zset_max_listpack_value: u64,
     /// The data size in bytes beyond which commands that add data are refused; 0 for no limit.
     pub(crate) maxmemory: u64,
     /// The eviction policy at that limit.
@@ -192,6 +196,8 @@ impl Default for Settings {
             hash_max_listpack_value: 64,
             set_max_intset_entries: 512,
             hll_sparse_max_bytes: 3_000,
+            zset_max_listpack_entries: 128,
+            zset_max_listpack_value: 64,
             maxmemory: 0,
             eviction: Eviction::None,
             output_limits: OutputLimits::default(),
@@ -211,7 +217,7 @@ pub(crate) enum Unit {
 type Place = fn(&mut Settings) -> &mut u64;
 
 /// The names of the settings; names from before Redis 7 come last.
-pub(crate) const NAMES: [(&str, Unit, Place); 7] = [
+pub(crate) const NAMES: [(&str, Unit, Place); 11] = [
     ("hash-max-listpack-entries", Unit::Count, |all| {
         &mut all.hash_max_listpack_entries
     }),
@@ -229,6 +235,18 @@ pub(crate) const NAMES: [(&str, Unit, Place); 7] = [
     }),
     ("hll-sparse-max-bytes", Unit::Memory, |all| {
         &mut all.hll_sparse_max_bytes
+    }),
+    ("zset-max-listpack-entries", Unit::Count, |all| {
+        &mut all.zset_max_listpack_entries
+    }),
+    ("zset-max-ziplist-entries", Unit::Count, |all| {
+        &mut all.zset_max_listpack_entries
+    }),
+    ("zset-max-listpack-value", Unit::Memory, |all| {
+        &mut all.zset_max_listpack_value
+    }),
+    ("zset-max-ziplist-value", Unit::Memory, |all| {
+        &mut all.zset_max_listpack_value
     }),
     ("maxmemory", Unit::Memory, |all| &mut all.maxmemory),
 ];

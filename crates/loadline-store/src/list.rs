@@ -79,6 +79,40 @@ impl List {
         true
     }
 
+    /// Inserts an item in front of the one at `index`, or at the end if there is none.
+    pub fn insert(&mut self, index: usize, item: &[u8]) {
+        self.held += item.len();
+        self.items.insert(index.min(self.len()), item.into());
+    }
+
+    /// Removes items that are equal to `item` and returns how many: so many of the first ones, of the last ones if `count`
+    /// is negative, or all for 0.
+    pub fn remove_equal(&mut self, count: i64, item: &[u8]) -> usize {
+        let equal = |other: &&Bytes| ***other == *item;
+        let all = self.items.iter().filter(equal).count();
+        let wanted = match usize::try_from(count.unsigned_abs()) {
+            Ok(0) | Err(_) => all,
+            Ok(count) => count.min(all),
+        };
+        // Those that are passed over stay.
+        let mut passed = if count < 0 { all - wanted } else { 0 };
+        let mut left = wanted;
+        self.items.retain(|other| {
+            if left == 0 || **other != *item {
+                return true;
+            }
+            if passed > 0 {
+                passed -= 1;
+                return true;
+            }
+            left -= 1;
+            false
+        });
+        self.held -= wanted * item.len();
+        self.give_room_back();
+        wanted
+    }
+
     /// Bytes of memory that the list and its items take, without what an allocator adds.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
@@ -88,10 +122,14 @@ impl List {
     fn took(&mut self, item: Option<Bytes>) -> Option<Bytes> {
         let item = item?;
         self.held -= item.len();
+        self.give_room_back();
+        Some(item)
+    }
+
+    fn give_room_back(&mut self) {
         if self.items.capacity() > PLACES_PER_ITEM * (self.len() + 1) {
             self.items.shrink_to(2 * self.len());
         }
-        Some(item)
     }
 }
 
@@ -123,5 +161,33 @@ mod tests {
             [Some(b"first"[..].into()), Some(b"second"[..].into()), None]
         );
         assert_eq!(list.held, 0);
+    }
+
+    #[test]
+    fn items_are_inserted_and_removed_inside() {
+        let list = |items: &str| {
+            let mut list = List::new();
+            items
+                .split(' ')
+                .for_each(|item| list.push_back(item.as_bytes()));
+            list
+        };
+        for (count, rest, removed) in [
+            (0, "b c", 3),
+            (1, "b a c a", 1),
+            (2, "b c a", 2),
+            (-1, "a b a c", 1),
+            (-2, "a b c", 2),
+            (i64::MIN, "b c", 3),
+        ] {
+            let mut items = list("a b a c a");
+            assert_eq!(items.remove_equal(count, b"a"), removed, "{count}");
+            assert_eq!(items, list(rest), "{count}");
+        }
+        let mut items = list("a c");
+        items.insert(1, b"b");
+        items.insert(0, b"");
+        items.insert(9, b"d");
+        assert_eq!(items, list(" a b c d"));
     }
 }

@@ -176,7 +176,10 @@ impl<'s> Slot<'s> {
             Some(Value::String(_)) => Shape::Growing,
             Some(Value::Set(members)) if !members.is_ordered() => Shape::Hashed,
             Some(Value::Hash(fields)) if !fields.is_ordered() => Shape::Hashed,
-            Some(Value::Set(_) | Value::Hash(_) | Value::List(_)) => Shape::Ordered,
+            Some(Value::Sorted(set)) if !set.is_packed() => Shape::Hashed,
+            Some(Value::Set(_) | Value::Hash(_) | Value::List(_) | Value::Sorted(_)) => {
+                Shape::Ordered
+            }
         }
     }
 

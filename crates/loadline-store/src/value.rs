@@ -1,6 +1,7 @@
 //! Values of keys, and the times at which keys go.
 
 use crate::list::List;
+use crate::sorted::{SortedSet, SortedView};
 use crate::table::{Bytes, Table};
 
 /// The members of a set.
@@ -20,6 +21,8 @@ pub enum Value {
     Hash(Fields),
     /// Items in a row.
     List(List),
+    /// Members with a score each, in order.
+    Sorted(SortedSet),
 }
 
 impl Value {
@@ -36,6 +39,7 @@ impl Value {
             Self::Set(members) => members.memory_bytes(),
             Self::Hash(fields) => fields.memory_bytes(),
             Self::List(items) => items.memory_bytes(),
+            Self::Sorted(set) => set.memory_bytes(),
         }
     }
 
@@ -47,6 +51,7 @@ impl Value {
             Self::Set(members) => members.is_empty(),
             Self::Hash(fields) => fields.is_empty(),
             Self::List(items) => items.is_empty(),
+            Self::Sorted(set) => set.is_empty(),
         }
     }
 
@@ -58,6 +63,7 @@ impl Value {
             Self::Set(members) => View::Set(members),
             Self::Hash(fields) => View::Hash(fields),
             Self::List(items) => View::List(items),
+            Self::Sorted(set) => View::Sorted(set.view()),
         }
     }
 }
@@ -73,6 +79,8 @@ pub enum View<'v> {
     Hash(&'v Fields),
     /// Items in a row.
     List(&'v List),
+    /// Members with a score each, in order.
+    Sorted(SortedView<'v>),
 }
 
 impl View<'_> {
@@ -84,6 +92,7 @@ impl View<'_> {
             Self::Set(_) => "set",
             Self::Hash(_) => "hash",
             Self::List(_) => "list",
+            Self::Sorted(_) => "zset",
         }
     }
 
@@ -95,6 +104,7 @@ impl View<'_> {
             Self::Set(members) => Value::Set(members.clone()),
             Self::Hash(fields) => Value::Hash(fields.clone()),
             Self::List(items) => Value::List(items.clone()),
+            Self::Sorted(set) => Value::Sorted(set.to_set()),
         }
     }
 }
@@ -108,9 +118,9 @@ pub enum Shape {
     PackedText,
     /// A string that was changed in place and has room to grow.
     Growing,
-    /// A collection whose elements are in order.
+    /// A collection whose elements are in order, and a sorted set that is packed.
     Ordered,
-    /// A collection whose elements have no order.
+    /// A collection whose elements have no order, and a sorted set that is not packed.
     Hashed,
 }
 

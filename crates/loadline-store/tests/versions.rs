@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use loadline_store::{
-    Batch, Bytes, Change, ChangeLog, Edit, Entry, Fields, Keyspace, List, Members, Options, Store,
-    Value, View,
+    Batch, Bytes, Change, ChangeLog, Edit, Entry, Fields, Keyspace, List, Members, Options,
+    SortedSet, Store, Value, View,
 };
 
 /// Checks the content that every kept store has.
@@ -61,8 +61,8 @@ fn write_hinted(dir: &Path) {
     store.close().unwrap();
 }
 
-/// Checks the content that every kept log of a server has.
-fn check_served(databases: &[Keyspace]) {
+/// Checks the content that every kept log of a server has, of the version that added sorted sets and of older ones.
+fn check_served(databases: &[Keyspace], has_sorted: bool) {
     let has = |database: usize, key: &[u8], is_it: fn(View<'_>, Option<u64>) -> bool| {
         databases[database].peek(key, 0, |value| {
             value.is_some_and(|(value, at)| is_it(value, at))
@@ -85,13 +85,34 @@ fn check_served(databases: &[Keyspace]) {
         View::List(items) => items.iter().eq([&b"b"[..], b"c"]),
         _ => false,
     }));
+    if has_sorted {
+        for (key, is_packed) in [(&b"packed"[..], true), (b"large", false)] {
+            let set = databases[2].entry(key, 0).unwrap().value;
+            let Value::Sorted(set) = set else {
+                panic!("{set:?}");
+            };
+            assert_eq!(set.is_packed(), is_packed);
+            assert!(set.view().iter().eq([(&b"a"[..], 0.1), (b"c", 3.0)]));
+        }
+        assert!(has(2, b"inside", |value, _| match value {
+            View::List(items) => items.iter().eq([&b"b"[..], b"c"]),
+            _ => false,
+        }));
+    }
     let keys: Vec<usize> = databases.iter().map(Keyspace::len).collect();
-    assert_eq!((keys[2], keys.iter().sum::<usize>()), (4, 4));
+    let expected = if has_sorted { 7 } else { 4 };
+    assert_eq!((keys[2], keys.iter().sum::<usize>()), (expected, expected));
 }
 
 /// Writes what [`check_served`] expects.
 fn write_served(log: &mut ChangeLog, databases: &mut [Keyspace]) {
     let (mut members, mut fields, mut list) = (Members::new(), Fields::new(), List::new());
+    let (mut packed, mut large) = (SortedSet::new(), SortedSet::new());
+    large.unpack();
+    for set in [&mut packed, &mut large] {
+        set.insert(b"a", 1e300);
+        set.insert(b"b", 2.0);
+    }
     members.insert(b"1", ());
     members.insert(b"3", ());
     fields.insert(b"f", Bytes::from(&b"v"[..]));
@@ -101,7 +122,10 @@ fn write_served(log: &mut ChangeLog, databases: &mut [Keyspace]) {
         (&b"text"[..], Value::String(b"te".to_vec())),
         (b"set", Value::Set(members)),
         (b"hash", Value::Hash(fields)),
+        (b"inside", Value::List(list.clone())),
         (b"list", Value::List(list)),
+        (b"packed", Value::Sorted(packed)),
+        (b"large", Value::Sorted(large)),
         (b"deleted", Value::Set(Members::new())),
     ];
     for (key, value) in values {
@@ -120,6 +144,13 @@ fn write_served(log: &mut ChangeLog, databases: &mut [Keyspace]) {
         (b"list", Edit::PopFront(3)),
         (b"list", Edit::PopBack(2)),
         (b"list", Edit::SetItem(1, b"c")),
+        (b"inside", Edit::PushBack(&[b"c", b"a", b"a"])),
+        (b"inside", Edit::RemoveItems(0, b"a")),
+        (b"inside", Edit::InsertItem(0, b"b")),
+        (b"packed", Edit::SetScores(&[(b"c", 3.0), (b"a", 0.1)])),
+        (b"packed", Edit::RemoveScored(&[b"b"])),
+        (b"large", Edit::SetScores(&[(b"c", 3.0), (b"a", 0.1)])),
+        (b"large", Edit::RemoveScored(&[b"b"])),
     ] {
         log.edit(1, key, edit);
     }
@@ -134,7 +165,7 @@ fn write_served(log: &mut ChangeLog, databases: &mut [Keyspace]) {
 #[test]
 fn stores_of_all_versions_open() {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/versions");
-    let mut versions = 0;
+    let (mut versions, mut served) = (0, 0);
     for version in fs::read_dir(kept).unwrap() {
         let copy = tempfile::tempdir().unwrap();
         let version = version.unwrap();
@@ -145,7 +176,9 @@ fn stores_of_all_versions_open() {
         let name = version.file_name();
         let name = name.to_string_lossy();
         if name.ends_with("-served") {
-            check_served(&ChangeLog::open(copy.path(), &Options::new()).unwrap().1);
+            let databases = ChangeLog::open(copy.path(), &Options::new()).unwrap().1;
+            check_served(&databases, !name.starts_with('2'));
+            served += 1;
         } else {
             let store = Store::open(copy.path(), Options::new()).unwrap();
             check(&store);
@@ -157,7 +190,7 @@ fn stores_of_all_versions_open() {
             versions += 1;
         }
     }
-    assert_eq!(versions, 3);
+    assert_eq!((versions, served), (3, 2));
 }
 
 #[test]
@@ -180,7 +213,7 @@ fn a_new_store_holds_the_same() {
     let (mut log, mut databases) = ChangeLog::open(&served, &Options::new()).unwrap();
     write_served(&mut log, &mut databases);
     drop(log);
-    check_served(&ChangeLog::open(&served, &Options::new()).unwrap().1);
+    check_served(&ChangeLog::open(&served, &Options::new()).unwrap().1, true);
     if std::env::var_os("LOADLINE_KEEP_STORE").is_none() {
         fs::remove_dir_all(directory).unwrap();
         fs::remove_dir_all(hinted).unwrap();

@@ -161,5 +161,6 @@ fn is_ordered(value: &Value) -> bool {
         Value::String(_) | Value::List(_) => true,
         Value::Set(members) => members.is_ordered(),
         Value::Hash(fields) => fields.is_ordered(),
+        Value::Sorted(set) => set.is_packed(),
     }
 }

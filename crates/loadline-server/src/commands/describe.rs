@@ -86,7 +86,7 @@ fn describe(reply: &mut Reply<'_>, known: &Known) {
     }
     let (first, last, step) = match known.keys {
         Keys::At(first, last, step) => (first, last, step),
-        Keys::Sort => (1, 1, 1),
+        Keys::Sort | Keys::TargetAndCounted => (1, 1, 1),
         Keys::TargetAndSources => (1, -1, 1),
         Keys::None | Keys::Counted(_) => (0, 0, 0),
     };
@@ -156,14 +156,20 @@ fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
             return Err("ERR Invalid arguments specified for command".into());
         }
         Keys::TargetAndSources => words[1..].to_vec(),
-        Keys::Counted(place) => {
-            let keys = usize::try_from(leading_number(words[place])).ok();
-            let keys = keys.and_then(|count| words[place + 1..].get(..count));
-            let keys = keys.filter(|keys| !keys.is_empty());
-            keys.ok_or("ERR Invalid arguments specified for command")?
-                .to_vec()
+        Keys::Counted(place) => counted_keys(words, place)?.to_vec(),
+        Keys::TargetAndCounted => {
+            let mut keys = vec![words[1]];
+            keys.extend(counted_keys(words, 2)?);
+            keys
         }
     })
+}
+
+fn counted_keys<'w, 'k>(words: &'w [&'k [u8]], place: usize) -> Result<&'w [&'k [u8]], Refusal> {
+    let keys = usize::try_from(leading_number(words[place])).ok();
+    let keys = keys.and_then(|count| words[place + 1..].get(..count));
+    let keys = keys.filter(|keys| !keys.is_empty());
+    Ok(keys.ok_or("ERR Invalid arguments specified for command")?)
 }
 
 /// The keys of SORT. The words behind other options are none, and neither is a STORE at the end.

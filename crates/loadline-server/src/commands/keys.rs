@@ -245,5 +245,7 @@ fn encoding(value: View<'_>, shape: Shape) -> &'static str {
         (View::Hash(_), Shape::Ordered) => "listpack",
         (View::Set(_) | View::Hash(_), _) => "hashtable",
         (View::List(_), _) => "quicklist",
+        (View::Sorted(_), Shape::Ordered) => "listpack",
+        (View::Sorted(_), _) => "skiplist",
     }
 }

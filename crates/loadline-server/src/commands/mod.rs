@@ -26,6 +26,7 @@ mod lists;
 mod model;
 mod numbers;
 mod pause;
+mod popping;
 mod pubsub;
 mod refusal;
 mod reply;
@@ -33,6 +34,7 @@ mod scan;
 mod server;
 mod sets;
 mod sort;
+mod sorted_sets;
 mod strings;
 #[cfg(test)]
 mod survival;

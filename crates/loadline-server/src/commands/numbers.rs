@@ -1,6 +1,7 @@
 //! Numbers in arguments and values, read and written as in Redis.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use rand::RngExt;
 use rustc_apfloat::ieee::{Double, X87DoubleExtended};
@@ -102,6 +103,17 @@ impl AsRef<[u8]> for Digits {
     }
 }
 
+/// The places that a command names with the first and the last one; a negative one counts from the end.
+pub(super) fn places(first: i64, last: i64, length: usize) -> Range<usize> {
+    let from_end = |place: i64| match place {
+        ..0 => place.saturating_add(length as i64),
+        _ => place,
+    };
+    let start = usize::try_from(from_end(first)).unwrap_or(0).min(length);
+    let end = usize::try_from(from_end(last).saturating_add(1)).unwrap_or(0);
+    start..end.clamp(start, length)
+}
+
 /// Reads the count of a random choice; negative for a choice with repetition.
 pub(super) fn sample_count(word: &[u8]) -> Result<i64, Refusal> {
     let count = integer(word)?;
@@ -171,6 +183,101 @@ pub(super) fn milliseconds(word: &[u8]) -> Result<u64, Refusal> {
     let milliseconds = u64::try_from(milliseconds.value).ok();
     let milliseconds = milliseconds.filter(|_| !is_too_large);
     Ok(milliseconds.ok_or("ERR timeout is negative")?)
+}
+
+/// Reads a score: a number like that of `strtod`, all of the word, not more than a double holds.
+pub(super) fn score(word: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(word).ok()?;
+    let number = whole_double(text)?;
+    let named = text.trim_start_matches(['-', '+']).to_ascii_lowercase();
+    let is_held = if named.starts_with("inf") {
+        true
+    } else if number == 0.0 {
+        let mantissa = named.split(['e', 'p']).next().unwrap_or_default();
+        mantissa.bytes().all(|byte| b"0x.".contains(&byte))
+    } else {
+        number.is_finite()
+    };
+    is_held.then_some(number)
+}
+
+/// Reads an end of an interval of scores like `strtod`: up to a zero byte, with leading spaces, 0 for an empty word, and
+/// what is too large as infinite.
+pub(super) fn interval_end(word: &[u8]) -> Option<f64> {
+    let word = shown(word, word.len());
+    if word.is_empty() {
+        return Some(0.0);
+    }
+    let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let spaces = word.iter().take_while(|byte| is_space(byte)).count();
+    whole_double(std::str::from_utf8(&word[spaces..]).ok()?)
+}
+
+/// Reads a number that is all of a text, rounded to a double.
+fn whole_double(text: &str) -> Option<f64> {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if unsigned.starts_with("0x") || unsigned.starts_with("0X") {
+        let number: Double = float(text.as_bytes())?.convert(&mut false).value;
+        return Some(f64::from_bits(number.to_bits() as u64));
+    }
+    let number: f64 = text.parse().ok()?;
+    (!number.is_nan()).then_some(number)
+}
+
+/// The text of a score as Redis keeps it in a listpack: whole numbers below 2^62 have all of their digits.
+pub(super) fn packed_score_text(score: f64) -> String {
+    const WHOLE: f64 = (1_i64 << 62) as f64;
+    if score == score.trunc() && score.abs() <= WHOLE {
+        return (score as i64).to_string();
+    }
+    double_text(score)
+}
+
+/// The text of a double with 17 digits, as `printf` writes it with `%.17g`.
+pub(super) fn double_text(number: f64) -> String {
+    const DIGITS: i32 = 17;
+    /// Below this, whole numbers have fewer digits.
+    const WHOLE: f64 = 1e15;
+    if number == number.trunc() && number.abs() < WHOLE {
+        let sign = if number == 0.0 && number.is_sign_negative() {
+            "-"
+        } else {
+            ""
+        };
+        return format!("{sign}{}", number as i64);
+    }
+    if number.is_infinite() {
+        return if number > 0.0 {
+            "inf".into()
+        } else {
+            "-inf".into()
+        };
+    }
+    let scientific = format!("{:.16e}", number.abs());
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let digits = mantissa.replace('.', "");
+    let sign = if number < 0.0 { "-" } else { "" };
+    let stripped = |digits: &str| digits.trim_end_matches('0').to_owned();
+    let joined = |whole: &str, part: &str| match stripped(part).as_str() {
+        "" => format!("{sign}{whole}"),
+        part => format!("{sign}{whole}.{part}"),
+    };
+    match exponent {
+        0..DIGITS => {
+            let (whole, part) = digits.split_at(exponent as usize + 1);
+            joined(whole, part)
+        }
+        -4..0 => {
+            let zeros = "0".repeat((-exponent - 1) as usize);
+            joined("0", &(zeros + &digits))
+        }
+        _ => {
+            let (whole, part) = digits.split_at(1);
+            let mark = if exponent < 0 { '-' } else { '+' };
+            format!("{}e{mark}{:02}", joined(whole, part), exponent.abs())
+        }
+    }
 }
 
 /// Reads a number like `strtold`, as Redis does, without leading spaces: decimal, hexadecimal or infinite.
@@ -338,6 +445,69 @@ mod tests {
 
     fn sum_of(one: &str, other: &str) -> Result<String, Refusal> {
         add_floats((one.as_bytes(), "old"), (other.as_bytes(), "new"))
+    }
+
+    /// What glibc prints with `%.17g`.
+    #[test]
+    fn doubles_have_seventeen_digits() {
+        for (number, text) in [
+            (0.1, "0.10000000000000001"),
+            (-1.5, "-1.5"),
+            (3.0, "3"),
+            (-0.0, "-0"),
+            (1e15, "1000000000000000"),
+            (1e16, "10000000000000000"),
+            (123_456_789_012_345_680.0, "1.2345678901234568e+17"),
+            (1e17, "1e+17"),
+            (1e300, "1.0000000000000001e+300"),
+            (0.0001, "0.0001"),
+            (0.000_012_5, "1.2500000000000001e-05"),
+            (5e-324, "4.9406564584124654e-324"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (f64::NEG_INFINITY, "-inf"),
+            (0.5, "0.5"),
+            (1.0 / 3.0, "0.33333333333333331"),
+        ] {
+            assert_eq!(double_text(number), text);
+        }
+    }
+
+    #[test]
+    fn scores_are_read_as_strtod_reads_them() {
+        for (word, number) in [
+            ("1", Some(1.0)),
+            ("+1.5e3", Some(1_500.0)),
+            (".5", Some(0.5)),
+            ("5.", Some(5.0)),
+            ("0x10", Some(16.0)),
+            ("-0x.8p1", Some(-1.0)),
+            ("-inf", Some(f64::NEG_INFINITY)),
+            ("+Infinity", Some(f64::INFINITY)),
+            ("0e999", Some(0.0)),
+            ("1e-310", Some(1e-310)),
+            ("", None),
+            (" 1", None),
+            ("1 ", None),
+            ("1e400", None),
+            ("1e-400", None),
+            ("nan", None),
+            ("1e", None),
+            ("--1", None),
+        ] {
+            assert_eq!(score(word.as_bytes()), number, "{word:?}");
+        }
+        for (word, number) in [
+            ("", Some(0.0)),
+            (" \t1", Some(1.0)),
+            ("1\0x", Some(1.0)),
+            ("1e400", Some(f64::INFINITY)),
+            ("1e-400", Some(0.0)),
+            (" ", None),
+            ("nan", None),
+            ("1x", None),
+        ] {
+            assert_eq!(interval_end(word.as_bytes()), number, "{word:?}");
+        }
     }
 
     /// The replies of redis-server 7.0.15 on x86-64.

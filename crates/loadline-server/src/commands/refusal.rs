@@ -9,6 +9,7 @@ pub(super) const WRONG_TYPE: &str =
 pub(super) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 pub(super) const NOT_FLOAT: &str = "ERR value is not a valid float";
 pub(super) const NOT_FINITE: &str = "ERR increment would produce NaN or Infinity";
+pub(super) const OUT_OF_RANGE: &str = "ERR value is out of range";
 pub(super) const OVERFLOW: &str = "ERR increment or decrement would overflow";
 pub(super) const SYNTAX: &str = "ERR syntax error";
 pub(super) const NO_KEY: &str = "ERR no such key";

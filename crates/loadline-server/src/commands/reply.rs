@@ -3,6 +3,7 @@
 use loadline_resp::encode::Sink as _;
 use loadline_resp::{Protocol, encode};
 
+use super::numbers::double_text;
 use crate::buffer::Output;
 
 /// Writes replies in the protocol of a connection.
@@ -47,6 +48,23 @@ impl Reply<'_> {
     pub(super) fn maybe(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
+    /// Writes a double as Redis 7.0 does; a bulk string in RESP2.
+    pub(super) fn double(&mut self, number: f64) {
+        let text = double_text(number);
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text.as_bytes()),
+            Protocol::Resp3 => self.encoded(format!(",{text}\r\n").as_bytes()),
+        }
+    }
+
+    /// Writes the double, or nil for `None`.
+    pub(super) fn maybe_double(&mut self, number: Option<f64>) {
+        match number {
+            Some(number) => self.double(number),
             None => self.null(),
         }
     }

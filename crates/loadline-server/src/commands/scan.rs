@@ -1,4 +1,4 @@
-//! Scans over keys and over the elements of a collection: SCAN, SSCAN and HSCAN.
+//! Scans over keys and over the elements of a collection: SCAN, SSCAN, HSCAN and ZSCAN.
 
 use loadline_resp::encode;
 use loadline_store::View;

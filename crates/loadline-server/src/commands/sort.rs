@@ -1,4 +1,4 @@
-//! SORT: the elements of a list or a set in a requested order.
+//! SORT: the elements of a list, a set or a sorted set in a requested order.
 
 use std::cmp::Ordering;
 
@@ -100,6 +100,10 @@ fn elements(call: &mut Call<'_>, key: &[u8]) -> Result<(Vec<Vec<u8>>, bool), Ref
         Some(View::Set(members)) => Ok((
             members.iter().map(|(member, ())| member.to_vec()).collect(),
             true,
+        )),
+        Some(View::Sorted(set)) => Ok((
+            set.iter().map(|(member, _)| member.to_vec()).collect(),
+            false,
         )),
         Some(_) => Err(WRONG_TYPE.into()),
         None => Ok((Vec::new(), false)),

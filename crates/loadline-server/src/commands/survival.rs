@@ -26,6 +26,9 @@ SADD k m|SADD k n n|SADD k n|SADD k m m m|SREM k m m|SREM k n|SPOP k|SPOP k 2|SM
 HSET k m m|HSET k m n n m|HMSET k m m|HSETNX k m m|HINCRBY k n n|HINCRBYFLOAT k n 1.5|HDEL k m m|HDEL k n
 LPUSH k m|LPUSH k m n m|RPUSH k m m|BLPOP k k 0|BRPOP k 0|LPUSHX k m|RPUSHX k m|LPOP k|RPOP k|LPOP k 2|RPOP k 2|LSET k 0 m|LSET k -1 m|LSET k 1 n|SORT k ALPHA STORE k
 PFADD k m|PFADD k m n n|PFCOUNT k|PFMERGE k k k|PFDEBUG TODENSE k
+LTRIM k 1 -2|LTRIM k 0 3|LREM k 0 m|LREM k -1 m|LREM k 1 n|LINSERT k BEFORE m n|LINSERT k AFTER m m|LMOVE k k LEFT RIGHT|LMOVE k k RIGHT RIGHT|RPOPLPUSH k k|LMPOP 2 k k LEFT COUNT 2|LMPOP 1 k RIGHT
+ZADD k n m|ZADD k n m n m n n|ZADD k GT CH n m|ZADD k NX 1.5 m -inf n|ZADD k XX INCR 0.1 m|ZINCRBY k n m|ZREM k m m|ZREM k n|ZPOPMIN k|ZPOPMAX k 2|ZMPOP 2 k k MIN COUNT 2|ZRANGESTORE k k 0 -1 REV|ZRANGESTORE k k -inf 3 BYSCORE
+ZREMRANGEBYRANK k 1 2|ZREMRANGEBYSCORE k 1 7|ZREMRANGEBYLEX k [m (n|ZUNIONSTORE k 2 k k|ZINTERSTORE k 2 k k AGGREGATE MAX|ZDIFFSTORE k 2 k k|CONFIG SET zset-max-listpack-entries 3|CONFIG SET zset-max-listpack-entries 128
 MULTI|EXEC|EXEC|DISCARD|RESTORED k|SWAPDB 0 1|FLUSHDB|CONFIG SET hash-max-listpack-value 3 set-max-intset-entries 4|CONFIG SET set-max-intset-entries 512";
 
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -63,6 +66,10 @@ fn shown(value: View<'_>) -> String {
             (fields_shown.collect(), fields.is_ordered())
         }
         View::List(items) => (items.iter().map(|item| format!("{item:?}")).collect(), true),
+        View::Sorted(set) => {
+            let members = set.iter().map(|member| format!("{member:?}"));
+            (members.collect(), set.is_packed())
+        }
     };
     if !is_ordered {
         elements.sort();

@@ -7,7 +7,8 @@ use hashbrown::HashMap;
 use super::refusal::Refusal;
 use super::{
     Call, Words, bits, blocking, client, connection, describe, dump, expiry, functions, hashes,
-    hyperloglog, is, keys, list_waits, lists, pubsub, server, sets, sort, strings, transactions,
+    hyperloglog, is, keys, list_waits, lists, pubsub, server, sets, sort, sorted_sets, strings,
+    transactions,
 };
 
 /// The function of a command, which writes the reply or returns an error.
@@ -68,6 +69,8 @@ pub(super) enum Keys {
     Counted(usize),
     /// All words behind the name; COMMAND GETKEYS refuses the first one alone.
     TargetAndSources,
+    /// The first word behind the name, followed by a count and other keys.
+    TargetAndCounted,
     /// Those of SORT: the first word behind the name, and the one behind the last STORE.
     Sort,
 }
@@ -111,7 +114,7 @@ pub(super) const fn other(name: &'static str, arity: i32, handler: Handler) -> K
 }
 
 /// The tables of all families, with their group names in the Redis documentation.
-pub(super) const FAMILIES: [(&str, &[Known]); 19] = [
+pub(super) const FAMILIES: [(&str, &[Known]); 20] = [
     ("string", strings::TABLE),
     ("generic", keys::TABLE),
     ("generic", expiry::TABLE),
@@ -121,6 +124,7 @@ pub(super) const FAMILIES: [(&str, &[Known]); 19] = [
     ("list", lists::TABLE),
     ("list", list_waits::TABLE),
     ("generic", blocking::TABLE),
+    ("sorted-set", sorted_sets::TABLE),
     ("bitmap", bits::TABLE),
     ("hyperloglog", hyperloglog::TABLE),
     ("generic", sort::TABLE),
@@ -175,7 +179,7 @@ pub(super) fn keys_at<'w>(
 const READS_OTHERS: [&str; 1] = ["SORT_RO"];
 
 /// Writing commands that are allowed when memory is full, because they add no data.
-pub(super) const NEVER_GROWING: [&str; 23] = [
+pub(super) const NEVER_GROWING: [&str; 33] = [
     "DEL",
     "UNLINK",
     "RENAME",
@@ -196,6 +200,16 @@ pub(super) const NEVER_GROWING: [&str; 23] = [
     "RPOP",
     "BLPOP",
     "BRPOP",
+    "LTRIM",
+    "LREM",
+    "LMPOP",
+    "ZREM",
+    "ZPOPMIN",
+    "ZPOPMAX",
+    "ZMPOP",
+    "ZREMRANGEBYRANK",
+    "ZREMRANGEBYSCORE",
+    "ZREMRANGEBYLEX",
     "FLUSHDB",
     "FLUSHALL",
     "SWAPDB",

@@ -29,6 +29,11 @@ SET k f|INCRBYFLOAT k f|INCRBYFLOAT k f|HSET k m f|HINCRBYFLOAT k m f|HINCRBYFLO
 EXPIRE k t|PEXPIRE k t|EXPIRE k t NX|PEXPIRE k t XX|EXPIRE k t o|SETEX k t m|PSETEX k t m|SET k m EX t|SET k m PX t o|GETEX k EX t|GETEX k PX t|EXPIREAT k t|PEXPIREAT k t
 TTL k|PTTL k|KEYS p|SCAN 0 COUNT 1000|SCAN 0 COUNT 1000 MATCH p|SCAN 0 COUNT 1000 TYPE m|SCAN 0 COUNT 1000 TYPE set|SSCAN k 0 COUNT 1000 MATCH p|HSCAN k 0 COUNT 1000 MATCH p
 SRANDMEMBER k 1000|SRANDMEMBER k 0|HRANDFIELD k 1000|HRANDFIELD k 1000 WITHVALUES|HRANDFIELD k 0|COMMAND GETKEYS c k m n|COMMAND GETKEYS c n k k|COMMAND GETKEYS c k k
+LTRIM k n n|LTRIM k 0 n|LREM k n m|LREM k 0 m|LINSERT k BEFORE m m|LINSERT k AFTER m m|LPOS k m|LPOS k m RANK -1|LPOS k m COUNT n|LPOS k m RANK 2 COUNT 0 MAXLEN n|LMOVE k k LEFT RIGHT|LMOVE k k RIGHT LEFT|RPOPLPUSH k k|LMPOP 2 k k LEFT|LMPOP 1 k RIGHT COUNT n
+ZADD k n m|ZADD k n m n m|ZADD k f m f m|ZADD k 0 m 0 m 0 m|ZADD k o n m|ZADD k o o n m n m|ZADD k GT n m|ZADD k LT CH n m n m|ZADD k INCR n m|ZADD k INCR GT f m|ZINCRBY k n m|ZINCRBY k f m|ZREM k m m|ZCARD k|ZSCORE k m|ZMSCORE k m m|ZRANK k m|ZREVRANK k m
+ZRANGE k n n|ZRANGE k 0 -1 WITHSCORES|ZRANGE k n n REV WITHSCORES|ZRANGE k n n BYSCORE WITHSCORES|ZRANGE k (n n BYSCORE LIMIT n n|ZRANGE k n (n BYSCORE REV|ZRANGE k [m [m BYLEX|ZRANGE k (m + BYLEX REV|ZRANGE k n n o o|ZRANGESTORE k k n n|ZRANGESTORE k k -inf n BYSCORE|ZRANGEBYSCORE k n n|ZRANGEBYSCORE k n (n WITHSCORES LIMIT n n|ZREVRANGEBYSCORE k n n|ZREVRANGE k n n|ZREVRANGE k 0 -1 WITHSCORES
+ZRANGEBYLEX k [m (m|ZRANGEBYLEX k - [m|ZREVRANGEBYLEX k + [m|ZREVRANGEBYLEX k (m -|ZCOUNT k n n|ZCOUNT k (n +inf|ZLEXCOUNT k [m +|ZLEXCOUNT k (m (m|ZREMRANGEBYRANK k n n|ZREMRANGEBYRANK k 1 1|ZREMRANGEBYSCORE k n n|ZREMRANGEBYSCORE k (n 3|ZREMRANGEBYLEX k [m [m|ZPOPMIN k|ZPOPMAX k|ZPOPMIN k n|ZMPOP 2 k k MIN|ZMPOP 1 k MAX COUNT n|ZSCAN k 0|ZSCAN k 0 MATCH m|ZRANDMEMBER k 1000|ZRANDMEMBER k 0
+ZUNION 2 k k WITHSCORES|ZUNION 2 k k WEIGHTS n n WITHSCORES|ZUNION n k k AGGREGATE MIN|ZINTER 2 k k WITHSCORES|ZINTER 2 k k AGGREGATE MAX|ZDIFF 2 k k WITHSCORES|ZUNIONSTORE k 2 k k|ZUNIONSTORE k 2 k k WEIGHTS n n|ZINTERSTORE k 2 k k AGGREGATE MIN|ZDIFFSTORE k 2 k k|ZINTERCARD 2 k k|ZINTERCARD 2 k k LIMIT n
 LPUSH k m|RPUSH k m m|LPUSHX k m|RPUSHX k m|LPOP k|RPOP k n|LPOP k n|RPOP k|BLPOP k k .001|BRPOP k n .001|LLEN k|LRANGE k n n|LRANGE k 0 -1|LINDEX k n|LSET k n m|LSET k 0 n
 SETBIT k 7 1|SETBIT k n 0|GETBIT k n|BITCOUNT k|BITCOUNT k n n|BITCOUNT k n n BIT|BITPOS k 1|BITPOS k 0 n|BITPOS k 1 n n|BITPOS k 0 n n BIT|RESTORE k n m|BITOP AND k k k|BITOP XOR k k k|BITOP NOT k k|LCS k k|LCS k k IDX|LCS k k LEN|SORT k|SORT k ALPHA STORE k|SORT k DESC|SORT k ALPHA LIMIT n n STORE k|SORT k STORE k|SORT k ALPHA GET # STORE k
 PFADD k m|PFADD k m m n|PFADD k|PFCOUNT k|PFCOUNT k k|PFMERGE k k k|PFDEBUG ENCODING k|CONFIG SET hll-sparse-max-bytes 20|CONFIG SET hll-sparse-max-bytes 3000
@@ -37,7 +42,7 @@ CLIENT SETNAME m|CLIENT GETNAME|CLIENT NO-EVICT o|AUTH m|AUTH m m|HELLO n|HELLO 
 /// Commands whose replies depend on time or chance, or on what a server is, or that end something or have several replies. Where a
 /// cursor stands that the server did not give is chance too.
 const OTHERS: &str = "\
-TTL PTTL SPOP SRANDMEMBER HRANDFIELD RANDOMKEY SCAN SSCAN HSCAN TIME LASTSAVE WAIT INFO CONFIG COMMAND CLIENT MEMORY OBJECT SHUTDOWN QUIT
+TTL PTTL SPOP SRANDMEMBER HRANDFIELD ZRANDMEMBER RANDOMKEY SCAN SSCAN HSCAN ZSCAN TIME LASTSAVE WAIT INFO CONFIG COMMAND CLIENT MEMORY OBJECT SHUTDOWN QUIT
 HELLO AUTH RESET SAVE BGSAVE BGREWRITEAOF ACL EXPIRE PEXPIRE SETEX PSETEX DUMP SUBSCRIBE PSUBSCRIBE SSUBSCRIBE UNSUBSCRIBE
 PUNSUBSCRIBE SUNSUBSCRIBE BLPOP BRPOP";
 
@@ -112,8 +117,27 @@ const PATTERNS: &[&str] = &[
     "a\\*\\[b",
 ];
 const OPTIONS: &[&str] = &[
-    "NX", "XX", "GT", "LT", "GET", "KEEPTTL", "EXAT", "PXAT", "PERSIST", "MATCH", "COUNT", "LIMIT",
-    "REPLACE", "DB", "SYNC", "*",
+    "NX",
+    "XX",
+    "GT",
+    "LT",
+    "GET",
+    "KEEPTTL",
+    "EXAT",
+    "PXAT",
+    "PERSIST",
+    "MATCH",
+    "COUNT",
+    "LIMIT",
+    "REPLACE",
+    "DB",
+    "SYNC",
+    "*",
+    "REV",
+    "BYSCORE",
+    "WITHSCORES",
+    "CH",
+    "INCR",
 ];
 
 /// The one time in the future that commands here name, in seconds.
@@ -147,7 +171,7 @@ fn whatever_is_sent_redis_says_the_same() {
             let (client, command) = next
                 .take()
                 .unwrap_or_else(|| made_up(&sensible, &names, &mut rng));
-            next = removal(&command).map(|removal| (client, removal));
+            next = follow_up(&command).map(|next| (client, next));
             let replies = clients[client].ask(&command);
             before.push(format!("{client}: {command}"));
             let last = before.len().saturating_sub(40);
@@ -172,10 +196,16 @@ fn made_up(sensible: &[&str], names: &[String], rng: &mut SmallRng) -> (usize, S
     (usize::from(rng.random_ratio(1, 6)), command)
 }
 
-/// Removal of the key of a SET that gives it an end in the past. DBSIZE counts such a key until somebody
-/// looks for it or it is swept, which each server does in its own time.
-fn removal(command: &str) -> Option<String> {
+/// The command that has to follow one, so that both servers are in the same state.
+///
+/// SORT of Redis takes an overflow that an earlier command met for its own, until another number is read. And a SET that
+/// gives its key an end in the past is followed by the removal of the key: DBSIZE counts it until somebody looks for it or
+/// it is swept, which each server does in its own time.
+fn follow_up(command: &str) -> Option<String> {
     let words: Vec<&str> = command.split(' ').collect();
+    if command.contains("1e400") {
+        return Some("ZINCRBY a nan a".to_owned());
+    }
     let ends = words.contains(&"EXAT") || words.contains(&"PXAT");
     let is_past = ends && !words.contains(&FAR_S);
     (words[0] == "SET" && words.len() > 1 && is_past).then(|| format!("DEL {}", words[1]))
@@ -236,6 +266,11 @@ fn names(list: &str) -> Vec<String> {
 
 fn filled(template: &str, names: &[String], rng: &mut SmallRng) -> String {
     let words = template.split(' ').map(|word| {
+        // An end of an interval.
+        let (mark, word) = match word.split_at_checked(1) {
+            Some((mark @ ("(" | "["), word)) if !word.is_empty() => (mark, word),
+            _ => ("", word),
+        };
         let words = match word {
             "k" => KEYS,
             "m" => MEMBERS,
@@ -244,10 +279,14 @@ fn filled(template: &str, names: &[String], rng: &mut SmallRng) -> String {
             "p" => PATTERNS,
             "t" => TIMES,
             "c" => return names.choose(rng).unwrap().clone(),
-            "f" => return decimal(rng),
-            word => return word.to_owned(),
+            "f" => return format!("{mark}{}", decimal(rng)),
+            word => return format!("{mark}{word}"),
         };
-        (*words.choose(rng).unwrap()).to_owned()
+        let chosen = *words.choose(rng).unwrap();
+        match chosen.strip_prefix('"') {
+            Some(quoted) => format!("\"{mark}{quoted}"),
+            None => format!("{mark}{chosen}"),
+        }
     });
     words.collect::<Vec<_>>().join(" ")
 }
@@ -291,7 +330,7 @@ fn nonsense(names: &[String], rng: &mut SmallRng) -> String {
 /// The lines of a reply, sorted if their order is unspecified, without the id in the reply to HELLO and
 /// without the times that may be in the replies of a transaction.
 fn comparable(name: &str, reply: &str) -> Vec<String> {
-    const UNORDERED: [&str; 12] = [
+    const UNORDERED: [&str; 14] = [
         "SMEMBERS",
         "SINTER",
         "SUNION",
@@ -301,6 +340,8 @@ fn comparable(name: &str, reply: &str) -> Vec<String> {
         "SRANDMEMBER",
         "HSCAN",
         "HRANDFIELD",
+        "ZRANDMEMBER",
+        "ZSCAN",
         "KEYS",
         "SCAN",
         "EXEC",

@@ -31,7 +31,7 @@ use segment::{HEAD_BYTES, Head, Segment};
 use sync::{Unsynced, Writers};
 
 /// Version of the format that is written. All before it are read as well.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// A record that was appended.
 #[derive(Debug, Clone, Copy)]

@@ -69,6 +69,15 @@ pub enum Edit<'e> {
     PopBack(usize),
     /// The item at an index of a list was replaced.
     SetItem(usize, &'e [u8]),
+    /// An item was inserted into a list in front of the one at an index, or at the end.
+    InsertItem(usize, &'e [u8]),
+    /// Items of a list that are equal to this one went: so many of the first ones, of the last ones if negative, or all
+    /// for 0.
+    RemoveItems(i64, &'e [u8]),
+    /// Scores of members of a sorted set were set. The set is packed as it was before, or was not.
+    SetScores(&'e [(&'e [u8], f64)]),
+    /// Members of a sorted set went.
+    RemoveScored(&'e [&'e [u8]]),
 }
 
 /// A rewrite of a log: all entries are written anew, and what was overwritten or deleted goes with the old files.
@@ -268,12 +277,19 @@ impl ChangeLog {
             | Edit::RemoveMembers(elements)
             | Edit::SetFields(elements)
             | Edit::RemoveFields(elements)
+            | Edit::RemoveScored(elements)
             | Edit::PushFront(elements)
             | Edit::PushBack(elements) => elements,
             _ => &[],
         };
         for element in elements {
             Elements::push(&mut bytes, element);
+        }
+        if let Edit::SetScores(members) = edit {
+            for (member, score) in members {
+                Elements::push(&mut bytes, member);
+                Elements::push(&mut bytes, &score.to_le_bytes());
+            }
         }
         if let Edit::PopFront(count) | Edit::PopBack(count) = edit {
             (0..count).for_each(|_| Elements::push(&mut bytes, b""));
@@ -553,6 +569,14 @@ fn kind_of<'k>(key: &'k [u8], edit: Edit<'k>, elements: Elements<'k>) -> Kind<'k
             index: index as u32,
             item,
         },
+        Edit::InsertItem(index, item) => Kind::InsertItem {
+            key,
+            index: index as u32,
+            item,
+        },
+        Edit::RemoveItems(count, item) => Kind::RemoveItems { key, count, item },
+        Edit::SetScores(_) => add(Form::Sorted, false),
+        Edit::RemoveScored(_) => take(Form::Sorted, false),
         Edit::AddMembers(_) => add(Form::Set, false),
         Edit::RemoveMembers(_) => take(Form::Set, false),
         Edit::SetFields(_) => add(Form::Hash, false),

@@ -1,7 +1,8 @@
 //! Values of all kinds as operations of the log, and back.
 
 use crate::list::List;
-use crate::log::op::{Elements, Form, Kind, Op};
+use crate::log::op::{self, Elements, Form, Kind, Op};
+use crate::sorted::SortedSet;
 use crate::table::Bytes;
 use crate::value::{Fields, Members, Value, View};
 
@@ -39,6 +40,13 @@ pub(crate) fn encode(
             items.iter().for_each(push);
             (Form::List, true)
         }
+        View::Sorted(set) => {
+            for (member, score) in set.iter() {
+                push(member);
+                push(&score.to_le_bytes());
+            }
+            (Form::Sorted, set.is_packed())
+        }
     };
     let kind = Kind::PutCollection {
         key,
@@ -75,6 +83,14 @@ pub(crate) fn value(form: Form, is_ordered: bool, elements: Elements<'_>) -> Val
             let mut items = List::new();
             elements.for_each(|item| items.push_back(item));
             Value::List(items)
+        }
+        Form::Sorted => {
+            let mut set = SortedSet::new();
+            if !is_ordered {
+                set.unpack();
+            }
+            set_scores(&mut set, elements);
+            Value::Sorted(set)
         }
     }
 }
@@ -121,6 +137,18 @@ pub(crate) fn perform(value: &mut Value, kind: &Kind<'_>) {
         (Value::List(items), Kind::SetItem { index, item, .. }) => {
             items.set(index as usize, item);
         }
+        (Value::List(items), Kind::InsertItem { index, item, .. }) => {
+            items.insert(index as usize, item);
+        }
+        (Value::List(items), Kind::RemoveItems { count, item, .. }) => {
+            items.remove_equal(count, item);
+        }
+        (Value::Sorted(set), Kind::Add { elements, .. }) => set_scores(set, elements),
+        (Value::Sorted(set), Kind::Take { elements, .. }) => {
+            for member in elements {
+                set.remove(member);
+            }
+        }
         (Value::String(string), Kind::Patch { offset, bytes, .. }) => {
             patch(string, offset as usize, bytes);
         }
@@ -154,5 +182,13 @@ fn add_member(members: &mut Members, member: &[u8]) {
 fn set_fields(fields: &mut Fields, mut elements: Elements<'_>) {
     while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
         fields.insert(field, Bytes::from(value));
+    }
+}
+
+fn set_scores(set: &mut SortedSet, mut elements: Elements<'_>) {
+    while let (Some(member), Some(score)) = (elements.next(), elements.next()) {
+        if let Some(score) = op::score(score) {
+            set.insert(member, score);
+        }
     }
 }

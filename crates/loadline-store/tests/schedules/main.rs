@@ -32,6 +32,8 @@ mod shard;
 mod slab;
 #[path = "../../src/slot.rs"]
 mod slot;
+#[path = "../../src/sorted/mod.rs"]
+mod sorted;
 #[path = "../../src/storage/mod.rs"]
 mod storage;
 #[path = "../../src/store/mod.rs"]

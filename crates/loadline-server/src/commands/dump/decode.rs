@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use loadline_store::{Bytes, Fields, List, Members, Value};
+use loadline_store::{Bytes, Fields, List, Members, SortedSet, Value};
 
 use super::{container, kind, length, listpack};
+use crate::commands::numbers::double;
 use crate::commands::strings::LARGEST;
-use crate::commands::{hashes, sets};
+use crate::commands::{hashes, sets, sorted_sets};
 use crate::settings::Settings;
 
 /// Decodes the type and the value; `None` if it is malformed, empty, of an unknown type or followed by other
@@ -25,6 +26,8 @@ pub(super) fn decode(payload: &[u8], settings: &Settings) -> Option<Value> {
         kind::SET_INTSET => Value::Set(reader.intset(settings)?),
         kind::HASH => Value::Hash(reader.hash(settings)?),
         kind::HASH_LISTPACK => Value::Hash(reader.packed_hash(settings)?),
+        kind::ZSET_2 => Value::Sorted(reader.sorted_set(settings)?),
+        kind::ZSET_LISTPACK => Value::Sorted(reader.packed_sorted_set(settings)?),
         _ => return None,
     };
     (reader.rest.is_empty() && !value.is_empty_collection()).then_some(value)
@@ -159,17 +162,39 @@ impl<'p> Reader<'p> {
     }
 
     fn packed_hash(&mut self, settings: &Settings) -> Option<Fields> {
-        let pack = self.string()?;
         let mut fields = Fields::new();
-        let mut field: Option<Vec<u8>> = None;
-        listpack::read(&pack, |element| match field.take() {
-            Some(field) => put_field(&mut fields, &field, element, settings),
+        self.pairs(|field, value| put_field(&mut fields, field, value, settings))?;
+        Some(fields)
+    }
+
+    fn sorted_set(&mut self, settings: &Settings) -> Option<SortedSet> {
+        let mut set = SortedSet::new();
+        self.each(|reader| {
+            let member = reader.string()?;
+            let score = f64::from_le_bytes(reader.array()?);
+            put_score(&mut set, &member, score, settings)
+        })?;
+        Some(set)
+    }
+
+    fn packed_sorted_set(&mut self, settings: &Settings) -> Option<SortedSet> {
+        let mut set = SortedSet::new();
+        self.pairs(|member, score| put_score(&mut set, member, double(score)?, settings))?;
+        Some(set)
+    }
+
+    /// Passes the elements of a listpack to `show` in pairs.
+    fn pairs(&mut self, mut show: impl FnMut(&[u8], &[u8]) -> Option<()>) -> Option<()> {
+        let pack = self.string()?;
+        let mut first: Option<Vec<u8>> = None;
+        listpack::read(&pack, |element| match first.take() {
+            Some(first) => show(&first, element),
             None => {
-                field = Some(element.to_vec());
+                first = Some(element.to_vec());
                 Some(())
             }
         })?;
-        field.is_none().then_some(fields)
+        first.is_none().then_some(())
     }
 }
 
@@ -179,6 +204,15 @@ fn put_field(fields: &mut Fields, field: &[u8], value: &[u8], settings: &Setting
         return None;
     }
     hashes::set_field(fields, field, Bytes::from(value), settings);
+    Some(())
+}
+
+/// Adds a member; `None` if it is a duplicate, or its score is no number.
+fn put_score(set: &mut SortedSet, member: &[u8], score: f64, settings: &Settings) -> Option<()> {
+    if score.is_nan() || set.view().score(member).is_some() {
+        return None;
+    }
+    sorted_sets::set_score(set, member, score, settings);
     Some(())
 }
 

@@ -4,7 +4,7 @@ use loadline_store::View;
 
 use super::listpack::Listpack;
 use super::{container, kind, length};
-use crate::commands::numbers::integer;
+use crate::commands::numbers::{integer, packed_score_text};
 
 /// The largest listpack of a list before a new one starts.
 const NODE_BYTES: usize = 8 << 10;
@@ -54,6 +54,24 @@ pub(super) fn encode(value: View<'_>) -> Vec<u8> {
         View::List(items) => {
             out.push(kind::LIST_QUICKLIST_2);
             put_nodes(&mut out, items.iter());
+        }
+        View::Sorted(set) if set.is_packed() => {
+            out.push(kind::ZSET_LISTPACK);
+            let mut pack = Listpack::default();
+            for (member, score) in set.iter() {
+                pack.push(member);
+                pack.push(packed_score_text(score).as_bytes());
+            }
+            put_string(&mut out, &pack.finish());
+        }
+        View::Sorted(set) => {
+            out.push(kind::ZSET_2);
+            put_length(&mut out, set.len() as u64);
+            // Redis adds a member in front faster than behind others, so the last one comes first.
+            for (member, score) in set.range_reversed(0..set.len()) {
+                put_string(&mut out, member);
+                out.extend_from_slice(&score.to_le_bytes());
+            }
         }
     }
     out

@@ -2,7 +2,8 @@
 //!
 //! A payload is a type byte, the value, the version in two bytes and a CRC-64 of everything before it, little
 //! endian. DUMP does not compress; Redis compresses strings of more than 20 bytes and reads both forms.
-//! RESTORE reads the types that Redis 7.0 writes for strings, sets, hashes and lists, compressed or not.
+//! RESTORE reads the types that Redis 7.0 writes for strings, sets, hashes, lists and sorted sets,
+//! compressed or not.
 
 mod decode;
 mod encode;
@@ -35,8 +36,10 @@ mod kind {
     pub(super) const LIST: u8 = 1;
     pub(super) const SET: u8 = 2;
     pub(super) const HASH: u8 = 4;
+    pub(super) const ZSET_2: u8 = 5;
     pub(super) const SET_INTSET: u8 = 11;
     pub(super) const HASH_LISTPACK: u8 = 16;
+    pub(super) const ZSET_LISTPACK: u8 = 17;
     pub(super) const LIST_QUICKLIST_2: u8 = 18;
 }
 
@@ -168,19 +171,22 @@ mod tests {
             let mut list = List::new();
             words.iter().for_each(|word| list.push_back(word));
             let (mut members, mut fields) = (loadline_store::Members::new(), loadline_store::Fields::new());
+            let mut sorted = loadline_store::SortedSet::new();
             for pair in words.chunks(2) {
+                let score = pair.len() as f64 / 3.0 - pair[0].len() as f64;
+                super::super::sorted_sets::set_score(&mut sorted, &pair[0], score, &settings);
                 super::super::sets::add(&mut members, &pair[0], &settings);
                 let value = pair.last().expect("a chunk has an element").as_slice().into();
                 super::super::hashes::set_field(&mut fields, &pair[0], value, &settings);
             }
-            for value in [Value::String(words[0].clone()), Value::List(list), Value::Set(members), Value::Hash(fields)] {
+            for value in [Value::String(words[0].clone()), Value::List(list), Value::Set(members), Value::Hash(fields), Value::Sorted(sorted)] {
                 let encoded = encode(value.view());
                 prop_assert_eq!(decode(&encoded, &settings), Some(value));
             }
         }
 
         #[test]
-        fn hostile_bytes_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in prop_oneof![Just(0_u8), Just(1), Just(2), Just(4), Just(11), Just(16), Just(18)]) {
+        fn hostile_bytes_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in prop_oneof![Just(0_u8), Just(1), Just(2), Just(4), Just(5), Just(11), Just(16), Just(17), Just(18)]) {
             let mut payload = vec![kind];
             payload.extend_from_slice(&bytes);
             let _ = decode(&payload, &Settings::default());

@@ -2,8 +2,8 @@
 
 use super::{
     ADD, AT_FRONT, CLEAR, CRC_BYTES, DATABASES, DELETE, EXCHANGE, EXPIRE, Elements, Form,
-    HAS_NO_ORDER, Kind, LONGEST_PATCHED, MAX_KEY_BYTES, NEVER, OLDEST, Op, PATCH, PUT,
-    PUT_COLLECTION, PUT_UNTIL, SET_ITEM, TAKE,
+    HAS_NO_ORDER, INSERT_ITEM, Kind, LONGEST_PATCHED, MAX_KEY_BYTES, NEVER, OLDEST, Op, PATCH, PUT,
+    PUT_COLLECTION, PUT_UNTIL, REMOVE_ITEMS, SET_ITEM, TAKE,
 };
 
 /// Operations of a record's body, one after the other.
@@ -103,6 +103,16 @@ impl<'b> Op<'b> {
                 let index = u32::from_le_bytes(index);
                 Kind::SetItem { key, index, item }
             }
+            INSERT_ITEM => {
+                let (index, key, item) = rest.pair()?;
+                let index = u32::from_le_bytes(index);
+                Kind::InsertItem { key, index, item }
+            }
+            REMOVE_ITEMS => {
+                let (count, key, item) = rest.pair()?;
+                let count = i64::from_le_bytes(count);
+                Kind::RemoveItems { key, count, item }
+            }
             PATCH => {
                 let (offset, key, bytes) = rest.pair()?;
                 let offset = u32::from_le_bytes(offset);
@@ -193,6 +203,7 @@ impl<'b> Rest<'b> {
             1 => Form::Set,
             2 => Form::Hash,
             3 => Form::List,
+            4 => Form::Sorted,
             _ => return None,
         };
         // The members and fields that go have no values with them.

@@ -73,6 +73,18 @@ pub(crate) enum Kind<'b> {
         index: u32,
         item: &'b [u8],
     },
+    /// An item is inserted into the list of the key, in front of the one at an index.
+    InsertItem {
+        key: &'b [u8],
+        index: u32,
+        item: &'b [u8],
+    },
+    /// Items of the list of the key that are equal to this one go.
+    RemoveItems {
+        key: &'b [u8],
+        count: Occurrences,
+        item: &'b [u8],
+    },
     /// Bytes of the string of the key are replaced, or added at its end.
     Patch {
         key: &'b [u8],
@@ -87,6 +99,9 @@ pub(crate) enum Kind<'b> {
     Oldest { segment: u32 },
 }
 
+/// Number of occurrences of an item, the first ones; negative for the last ones, and 0 for all.
+pub(crate) type Occurrences = i64;
+
 /// The kind of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -94,6 +109,8 @@ pub(crate) enum Form {
     /// Its elements are fields and values in turn.
     Hash = 2,
     List = 3,
+    /// Its elements are members and scores in turn. A score is a number of 8 bytes.
+    Sorted = 4,
 }
 
 /// Elements of a collection, each behind its length.
@@ -118,12 +135,21 @@ impl<'b> Elements<'b> {
         let mut count = 0_usize;
         while !rest.0.is_empty() {
             let length = rest.length()?;
-            rest.take(length)?;
+            let element = rest.take(length)?;
             count += 1;
+            if form == Form::Sorted && count.is_multiple_of(2) {
+                score(element)?;
+            }
         }
-        let is_paired = form != Form::Hash || count.is_multiple_of(2);
-        is_paired.then_some(Self(bytes))
+        let is_paired = matches!(form, Form::Hash | Form::Sorted);
+        (!is_paired || count.is_multiple_of(2)).then_some(Self(bytes))
     }
+}
+
+/// The score that an element is; `None` where it is none.
+pub(crate) fn score(element: &[u8]) -> Option<f64> {
+    let score = f64::from_le_bytes(element.try_into().ok()?);
+    (!score.is_nan()).then_some(score)
 }
 
 impl<'b> Iterator for Elements<'b> {
@@ -159,6 +185,8 @@ const TAKE: u8 = 8;
 const SET_ITEM: u8 = 9;
 const PATCH: u8 = 10;
 const EXCHANGE: u8 = 11;
+const INSERT_ITEM: u8 = 12;
+const REMOVE_ITEMS: u8 = 13;
 const OLDEST: u8 = 14;
 
 /// Flags in the byte that holds the form of a collection.
@@ -183,6 +211,8 @@ impl<'b> Op<'b> {
             | Kind::Add { key, .. }
             | Kind::Take { key, .. }
             | Kind::SetItem { key, .. }
+            | Kind::InsertItem { key, .. }
+            | Kind::RemoveItems { key, .. }
             | Kind::Patch { key, .. } => Some(key),
             Kind::Clear | Kind::Exchange { .. } | Kind::Oldest { .. } => None,
         }
@@ -225,6 +255,14 @@ impl<'b> Op<'b> {
             Kind::SetItem { key, index, item } => {
                 body.push(first(SET_ITEM));
                 put_pair(body, &index.to_le_bytes(), key, item);
+            }
+            Kind::InsertItem { key, index, item } => {
+                body.push(first(INSERT_ITEM));
+                put_pair(body, &index.to_le_bytes(), key, item);
+            }
+            Kind::RemoveItems { key, count, item } => {
+                body.push(first(REMOVE_ITEMS));
+                put_pair(body, &count.to_le_bytes(), key, item);
             }
             Kind::Patch { key, offset, bytes } => {
                 body.push(first(PATCH));

@@ -49,6 +49,16 @@ fn operations_are_read_as_they_were_written() {
             index: 7,
             item: b"",
         },
+        Kind::InsertItem {
+            key: b"key",
+            index: 7,
+            item: &long,
+        },
+        Kind::RemoveItems {
+            key: b"key",
+            count: -2,
+            item: b"item",
+        },
         Kind::Patch {
             key: b"key",
             offset: 300,
@@ -101,6 +111,18 @@ fn operations_with_elements_are_read_as_they_were_written() {
             at_front: false,
             elements: Elements::new(&elements),
         },
+        Kind::Take {
+            key: b"key",
+            form: Form::Sorted,
+            at_front: false,
+            elements: Elements::new(&elements),
+        },
+        Kind::Add {
+            key: b"key",
+            form: Form::Sorted,
+            at_front: false,
+            elements: Elements::new(b"\x01m\x08\0\0\0\0\0\0\xf0\x7f\0\x08\0\0\0\0\0\0\0\x80"),
+        },
     ];
     for kind in kinds {
         for database in [0, 15] {
@@ -138,9 +160,15 @@ fn values_that_are_left_out_count_in_the_body() {
 fn operations_that_cannot_be_are_refused() {
     for bytes in [
         // A form that there is not, a hash with a field alone, an element that is not whole.
-        &[ADD, 4, 1, 0, b'k'][..],
+        &[ADD, 9, 1, 0, b'k'][..],
         &[ADD, 2, 1, 2, b'k', 1, b'f'],
         &[ADD, 1, 1, 1, b'k', 1],
+        // A member without a score, a score of another length, and one that is no number.
+        &[ADD, 4, 1, 2, b'k', 1, b'm'],
+        &[ADD, 4, 1, 4, b'k', 1, b'm', 1, 0],
+        &[
+            ADD, 4, 1, 11, b'k', 1, b'm', 8, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f,
+        ],
         // A database that there is not, a string that would be too long.
         &[EXCHANGE, 16],
         &[PATCH, 1, 1, 0, 0, 0, 0x20, b'k', b'v'],

@@ -6,6 +6,7 @@ use super::*;
 use crate::clock::now_ms;
 use crate::keyspace::Keyspace;
 use crate::list::List;
+use crate::sorted::SortedSet;
 use crate::storage::journal::Fault;
 use crate::store::{ChangeLog, Durability, Edit, RewriteStep};
 use crate::table::Bytes;
@@ -82,6 +83,10 @@ fn shown(value: View<'_>) -> String {
             fields.is_ordered(),
         ),
         View::List(items) => (items.iter().map(|item| format!("{item:?}")).collect(), true),
+        View::Sorted(set) => (
+            set.iter().map(|member| format!("{member:?}")).collect(),
+            set.is_packed(),
+        ),
     };
     if !is_ordered {
         elements.sort();
@@ -114,6 +119,13 @@ fn hash(value: &mut Value) -> &mut Fields {
 fn list(value: &mut Value) -> &mut List {
     match value {
         Value::List(items) => items,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sorted(value: &mut Value) -> &mut SortedSet {
+    match value {
+        Value::Sorted(set) => set,
         other => panic!("{other:?}"),
     }
 }
@@ -170,6 +182,14 @@ fn change_everything(rig: &mut Rig) {
     ] {
         rig.log.edit(0, b"list", edit);
     }
+    let take_and_insert = |value: &mut Value| {
+        list(value).remove_equal(-1, b"two");
+        list(value).insert(1, b"inside");
+    };
+    let edit = Edit::RemoveItems(-1, b"two");
+    rig.edit(b"list", take_and_insert, edit);
+    rig.log.edit(0, b"list", Edit::InsertItem(1, b"inside"));
+    change_sorted_sets(rig);
     rig.put(
         0,
         b"string",
@@ -191,6 +211,26 @@ fn change_everything(rig: &mut Rig) {
     rig.put(4, b"later", members(&["y"]), None);
 }
 
+/// A packed one and a large one.
+fn change_sorted_sets(rig: &mut Rig) {
+    for key in [&b"packed"[..], b"large"] {
+        let mut set = SortedSet::new();
+        if key == b"large" {
+            set.unpack();
+        }
+        set.insert(b"a", -0.5);
+        set.insert(b"b", f64::INFINITY);
+        rig.put(0, key, Value::Sorted(set), None);
+        let change = |value: &mut Value| {
+            sorted(value).insert(b"c", 1e300);
+            sorted(value).insert(b"a", 2.0);
+            sorted(value).remove(b"b");
+        };
+        rig.edit(key, change, Edit::SetScores(&[(b"c", 1e300), (b"a", 2.0)]));
+        rig.log.edit(0, key, Edit::RemoveScored(&[b"b", b"none"]));
+    }
+}
+
 #[test]
 fn changes_of_all_kinds_are_made_again() {
     let journal = Journal::default();
@@ -201,7 +241,7 @@ fn changes_of_all_kinds_are_made_again() {
     rig.put(0, b"unordered", unordered, None);
     rig.commit().unwrap();
     let expected = rig.held();
-    assert_eq!(expected.len(), 7);
+    assert_eq!(expected.len(), 9);
     drop(rig);
     let rig = Rig::open(&journal, Durability::Process);
     assert_eq!(rig.held(), expected);

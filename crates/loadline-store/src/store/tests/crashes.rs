@@ -520,13 +520,13 @@ fn a_missing_file_is_damage() {
 fn a_file_of_a_later_version_is_refused() {
     let journal = synced_and_not();
     journal.damage("0000000001.log", |file| {
-        file[8] = 3;
+        file[8] = 4;
         let crc = crc32c::crc32c(&file[..60]);
         file[60..64].copy_from_slice(&crc.to_le_bytes());
     });
     let error = open(&journal, Options::new()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "0000000001.log has version 3 of the format; this build reads versions 1 to 2"
+        "0000000001.log has version 4 of the format; this build reads versions 1 to 3"
     );
 }
