@@ -49,6 +49,6 @@ fn pop(call: &mut Call<'_>, words: Words<'_>, end: End) -> Result<(), Refusal> {
     let mut reply = call.reply();
     reply.array(2);
     reply.bulk(key);
-    taken.iter().for_each(|item| reply.bulk(item));
+    taken.iter().flatten().for_each(|item| reply.bulk(item));
     Ok(())
 }

@@ -2,10 +2,11 @@
 
 use loadline_store::{Bytes, Edit, List, Value, View};
 
-use super::numbers::{integer, unsigned};
-use super::refusal::{NO_KEY, Refusal, WRONG_TYPE, wrong_number};
+use super::numbers::{integer, places, unsigned};
+use super::popping::{self, pop_count};
+use super::refusal::{NO_KEY, Refusal, SYNTAX, WRONG_TYPE, wrong_number};
 use super::reply::Reply;
-use super::{Call, Effect, Known, ONE, Words, read, write};
+use super::{Call, Effect, Keys, Known, ONE, TWO, Words, is, read, write};
 
 pub(super) const TABLE: &[Known] = &[
     write("LPUSH", -3, ONE, |call, words| {
@@ -26,6 +27,18 @@ pub(super) const TABLE: &[Known] = &[
     read("LRANGE", 4, ONE, lrange),
     read("LINDEX", 3, ONE, lindex),
     write("LSET", 4, ONE, lset),
+    write("LTRIM", 4, ONE, ltrim),
+    write("LREM", 4, ONE, lrem),
+    write("LINSERT", 5, ONE, linsert),
+    read("LPOS", -3, ONE, lpos),
+    write("LMOVE", 5, TWO, |call, words| {
+        let (from, to) = (End::parse(words[3])?, End::parse(words[4])?);
+        lmove(call, words, from, to)
+    }),
+    write("RPOPLPUSH", 3, TWO, |call, words| {
+        lmove(call, words, End::Back, End::Front)
+    }),
+    write("LMPOP", -4, Keys::Counted(1), lmpop),
 ];
 
 /// An end of a list.
@@ -36,6 +49,14 @@ pub(super) enum End {
 }
 
 impl End {
+    pub(super) fn parse(word: &[u8]) -> Result<Self, Refusal> {
+        match word {
+            _ if is(word, "LEFT") => Ok(Self::Front),
+            _ if is(word, "RIGHT") => Ok(Self::Back),
+            _ => Err(SYNTAX.into()),
+        }
+    }
+
     fn push(self, items: &mut List, item: &[u8]) {
         match self {
             Self::Front => items.push_front(item),
@@ -90,18 +111,23 @@ fn look<R>(
 }
 
 fn push(call: &mut Call<'_>, words: Words<'_>, end: End) -> Result<(), Refusal> {
-    let length = call.change_part(
-        words[1],
+    let length = push_items(call, words[1], &words[2..], end)?;
+    call.reply().count(length);
+    Ok(())
+}
+
+/// Adds items at an end of a list and returns their number.
+fn push_items(call: &mut Call<'_>, key: &[u8], new: &[&[u8]], end: End) -> Result<usize, Refusal> {
+    call.change_part(
+        key,
         fresh,
         |value| {
             let items = items_of(value)?;
-            words[2..].iter().for_each(|item| end.push(items, item));
+            new.iter().for_each(|item| end.push(items, item));
             Ok(Effect::Changed(items.len()))
         },
-        |_, note| note(end.pushed(&words[2..])),
-    )?;
-    call.reply().count(length);
-    Ok(())
+        |_, note| note(end.pushed(new)),
+    )
 }
 
 fn push_where_there(call: &mut Call<'_>, words: Words<'_>, end: End) -> Result<(), Refusal> {
@@ -124,28 +150,30 @@ fn pop(call: &mut Call<'_>, words: Words<'_>, end: End) -> Result<(), Refusal> {
             return Err(wrong_number(&name));
         }
     };
-    let is_there = call.has(words[1]);
     let taken = take(call, words[1], end, count.unwrap_or(1))?;
     let mut reply = call.reply();
-    match count {
-        None => reply.maybe(taken.first().map(|item| &**item)),
-        Some(_) if !is_there => reply.null_array(),
-        Some(_) => {
-            reply.array(taken.len());
-            taken.iter().for_each(|item| reply.bulk(item));
+    match (count, taken) {
+        (None, taken) => {
+            let first = taken.as_ref().and_then(|taken| taken.first());
+            reply.maybe(first.map(|item| &**item));
         }
+        (Some(_), None) => reply.null_array(),
+        (Some(_), Some(taken)) => reply_items(&taken, &mut reply),
     }
     Ok(())
 }
 
-/// Takes up to `count` items from an end of the list at `key`.
+/// Takes up to `count` items from an end of the list at `key`, the outermost first; `None` if there is no key.
 pub(super) fn take(
     call: &mut Call<'_>,
     key: &[u8],
     end: End,
     count: usize,
-) -> Result<Vec<Bytes>, Refusal> {
-    call.change_part(
+) -> Result<Option<Vec<Bytes>>, Refusal> {
+    if !call.has(key) {
+        return Ok(None);
+    }
+    let taken = call.change_part(
         key,
         fresh,
         |value| {
@@ -155,26 +183,251 @@ pub(super) fn take(
             Ok(Effect::of(!taken.is_empty(), taken))
         },
         |taken, note| note(end.popped(taken.len())),
-    )
+    )?;
+    Ok(Some(taken))
+}
+
+fn reply_items(items: &[Bytes], reply: &mut Reply<'_>) {
+    reply.array(items.len());
+    items.iter().for_each(|item| reply.bulk(item));
+}
+
+fn lmpop(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let (keys, options) = popping::keys(words, 1)?;
+    let (end, count) = mpop_options(options)?;
+    for key in keys {
+        if pop_with_key(call, key, end, count)? {
+            return Ok(());
+        }
+    }
+    call.reply().null_array();
+    Ok(())
+}
+
+/// The words of LMPOP behind the keys.
+pub(super) fn mpop_options(words: &[&[u8]]) -> Result<(End, usize), Refusal> {
+    let (end, rest) = words.split_first().ok_or(SYNTAX)?;
+    Ok((End::parse(end)?, pop_count(rest)?))
+}
+
+/// Takes items of the list at `key` and writes them with the key. Returns false without a reply if there is no key.
+pub(super) fn pop_with_key(
+    call: &mut Call<'_>,
+    key: &[u8],
+    end: End,
+    count: usize,
+) -> Result<bool, Refusal> {
+    let Some(taken) = take(call, key, end, count)? else {
+        return Ok(false);
+    };
+    let mut reply = call.reply();
+    reply.array(2);
+    reply.bulk(key);
+    reply_items(&taken, &mut reply);
+    Ok(true)
+}
+
+fn lmove(call: &mut Call<'_>, words: Words<'_>, from: End, to: End) -> Result<(), Refusal> {
+    let item = move_item(call, (words[1], from), (words[2], to))?;
+    call.reply().maybe(item.as_deref());
+    Ok(())
+}
+
+/// Moves an item from an end of a list to an end of the same or another one, and returns it; `None` if there is no source.
+pub(super) fn move_item(
+    call: &mut Call<'_>,
+    (source, from): (&[u8], End),
+    (target, to): (&[u8], End),
+) -> Result<Option<Bytes>, Refusal> {
+    if !call.has(source) {
+        return Ok(None);
+    }
+    look(call, source, |_, _| ())?;
+    look(call, target, |_, _| ())?;
+    if source == target {
+        let item = call.change_part(
+            source,
+            fresh,
+            |value| {
+                let items = items_of(value)?;
+                let item = from.pop(items).ok_or(NO_KEY)?;
+                to.push(items, &item);
+                Ok(Effect::Changed(item))
+            },
+            |item, note| {
+                note(from.popped(1));
+                note(to.pushed(&[item]));
+            },
+        )?;
+        return Ok(Some(item));
+    }
+    let taken = take(call, source, from, 1)?;
+    let Some(item) = taken.and_then(|mut taken| taken.pop()) else {
+        return Ok(None);
+    };
+    push_items(call, target, &[&*item], to)?;
+    Ok(Some(item))
 }
 
 fn lrange(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let (start, end) = (integer(words[2])?, integer(words[3])?);
     look(call, words[1], |items, reply| {
-        let length = items.len() as i64;
-        let place = |at: i64| {
-            if at < 0 {
-                at.saturating_add(length)
-            } else {
-                at
+        let places = places(start, end, items.len());
+        reply.array(places.len());
+        let shown = items.iter().skip(places.start).take(places.len());
+        shown.for_each(|item| reply.bulk(item));
+    })
+}
+
+fn ltrim(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let (start, end) = (integer(words[2])?, integer(words[3])?);
+    call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let items = items_of(value)?;
+            let length = items.len();
+            let kept = places(start, end, length);
+            let (front, back) = match kept.len() {
+                0 => (length, 0),
+                _ => (kept.start, length - kept.end),
+            };
+            for (end, count) in [(End::Front, front), (End::Back, back)] {
+                (0..count).for_each(|_| drop(end.pop(items)));
             }
+            Ok(Effect::of(length > 0, (front, back)))
+        },
+        |(front, back), note| {
+            for (end, count) in [(End::Front, *front), (End::Back, *back)] {
+                if count > 0 {
+                    note(end.popped(count));
+                }
+            }
+        },
+    )?;
+    call.reply().ok();
+    Ok(())
+}
+
+fn lrem(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let count = integer(words[2])?;
+    let removed = call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let removed = items_of(value)?.remove_equal(count, words[3]);
+            Ok(Effect::of(removed > 0, removed))
+        },
+        |_, note| note(Edit::RemoveItems(count, words[3])),
+    )?;
+    call.reply().count(removed);
+    Ok(())
+}
+
+fn linsert(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let is_behind = is(words[2], "AFTER");
+    if !is_behind && !is(words[2], "BEFORE") {
+        return Err(SYNTAX.into());
+    }
+    let (pivot, item) = (words[3], words[4]);
+    if !call.has(words[1]) {
+        call.reply().count(0);
+        return Ok(());
+    }
+    let inserted = call.change_part(
+        words[1],
+        fresh,
+        |value| {
+            let items = items_of(value)?;
+            let Some(place) = items.iter().position(|other| other == pivot) else {
+                return Ok(Effect::Same(None));
+            };
+            let place = place + usize::from(is_behind);
+            items.insert(place, item);
+            Ok(Effect::Changed(Some((place, items.len()))))
+        },
+        |inserted, note| {
+            if let Some((place, _)) = inserted {
+                note(Edit::InsertItem(*place, item));
+            }
+        },
+    )?;
+    let mut reply = call.reply();
+    match inserted {
+        Some((_, length)) => reply.count(length),
+        None => reply.integer(-1),
+    }
+    Ok(())
+}
+
+/// The options of LPOS.
+#[derive(Debug)]
+struct Matches {
+    /// The first match to be shown, counted from 1.
+    first: u64,
+    from_end: bool,
+    /// The most matches to be shown; 0 for all.
+    count: Option<usize>,
+    /// The most items to be looked at; 0 for all.
+    most: usize,
+}
+
+impl Matches {
+    fn parse(words: &[&[u8]]) -> Result<Self, Refusal> {
+        let mut matches = Self {
+            first: 1,
+            from_end: false,
+            count: None,
+            most: 0,
         };
-        let start = place(start).max(0);
-        let end = place(end).min(length - 1);
-        let count = usize::try_from(end.saturating_sub(start).saturating_add(1)).unwrap_or(0);
-        reply.array(count);
-        let shown = items.iter().skip(usize::try_from(start).unwrap_or(0));
-        shown.take(count).for_each(|item| reply.bulk(item));
+        let mut rest = words.iter();
+        while let Some(option) = rest.next() {
+            let number = rest.next().ok_or(SYNTAX)?;
+            if is(option, "RANK") {
+                let rank = integer(number)?;
+                if rank == 0 {
+                    return Err("ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list".into());
+                }
+                (matches.first, matches.from_end) = (rank.unsigned_abs(), rank < 0);
+            } else if is(option, "COUNT") {
+                matches.count = Some(unsigned(number, "ERR COUNT can't be negative")?);
+            } else if is(option, "MAXLEN") {
+                matches.most = unsigned(number, "ERR MAXLEN can't be negative")?;
+            } else {
+                return Err(SYNTAX.into());
+            }
+        }
+        Ok(matches)
+    }
+
+    /// The places of the items that match.
+    fn places(&self, items: &List, item: &[u8]) -> Vec<usize> {
+        let all = |limit: usize| if limit == 0 { usize::MAX } else { limit };
+        let length = items.len();
+        let place = |at: usize| if self.from_end { length - 1 - at } else { at };
+        let is_match = |at: &usize| items.get(place(*at)) == Some(item);
+        let looked_at = 0..length.min(all(self.most));
+        let skipped = usize::try_from(self.first - 1).unwrap_or(usize::MAX);
+        let found = looked_at.filter(is_match).skip(skipped);
+        found
+            .take(all(self.count.unwrap_or(1)))
+            .map(place)
+            .collect()
+    }
+}
+
+fn lpos(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let matches = Matches::parse(&words[3..])?;
+    look(call, words[1], |items, reply| {
+        let places = matches.places(items, words[2]);
+        match (matches.count, places.first()) {
+            (Some(_), _) => {
+                reply.array(places.len());
+                places.iter().for_each(|place| reply.count(*place));
+            }
+            (None, Some(place)) => reply.count(*place),
+            (None, None) => reply.null(),
+        }
     })
 }
 
