@@ -1,14 +1,13 @@
 //! Where a server is, and how to talk to it: URLs and their options.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use loadline_resp::{Limits, Protocol};
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use crate::{ConnectionEvents, Credentials, Error, RetryPolicy};
+use crate::{Address, ConnectionEvents, Credentials, Error, Password, RetryPolicy};
 
 const DEFAULT_PORT: u16 = 6379;
 /// The likely mistake behind a URL that cannot be read.
@@ -17,52 +16,6 @@ const ESCAPES: &str =
 /// The options of a URL.
 const OPTIONS: &str = "connect_timeout, response_timeout, keepalive, tcp_keepalive, resp, protocol, retry, client_name, spin, max_queue_bytes, \
                        db, user and password";
-
-/// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Address {
-    /// A host name or address, and a port.
-    Tcp {
-        /// The name or address, without brackets.
-        host: String,
-        /// The port.
-        port: u16,
-    },
-    /// The same with TLS; the certificate must be for this host.
-    Tls {
-        /// The name or address, without brackets.
-        host: String,
-        /// The port.
-        port: u16,
-    },
-    /// A socket in the file system.
-    Unix(PathBuf),
-}
-
-/// A password, which `Debug` does not show.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Password(String);
-
-impl Password {
-    /// Takes the password.
-    #[must_use]
-    pub fn new(password: impl Into<String>) -> Self {
-        Self(password.into())
-    }
-
-    /// The password itself.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password(hidden)")
-    }
-}
 
 /// The address of a server, credentials, and the options of a connection.
 ///
@@ -230,7 +183,7 @@ impl Config {
             config.user = Some(decoded(parsed.username())?);
         }
         if let Some(password) = parsed.password() {
-            config.password = Some(Password(decoded(password)?));
+            config.password = Some(Password::new(decoded(password)?));
         }
         if !matches!(config.address, Address::Unix(_)) {
             config.database = database(parsed.path())?;

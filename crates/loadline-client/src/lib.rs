@@ -45,6 +45,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+mod address;
 mod args;
 pub mod blocking;
 #[cfg(feature = "cache")]
@@ -88,10 +89,11 @@ mod transaction;
 #[cfg(feature = "serde")]
 mod values;
 
+pub use address::Address;
 pub use args::{Arg, ArgWriter, ToArgs};
 pub use client::{Builder, Client};
-pub use config::{Address, Config, Password};
-pub use credentials::Credentials;
+pub use config::Config;
+pub use credentials::{Credentials, Password};
 pub use error::{Error, ServerError};
 pub use events::{ConnectionEvent, ConnectionEvents};
 pub use flags::{Flags, Keys, Meta, RetryPolicy};

@@ -121,7 +121,12 @@ impl Meter {
                 commands,
                 took: self.begun.elapsed(),
             };
-            telemetry.report(config, call, failures.first.as_ref(), request);
+            telemetry.report(
+                (&config.address, config.database),
+                call,
+                failures.first.as_ref(),
+                request,
+            );
         }
         let _ = (config, request, failures);
     }

@@ -18,7 +18,7 @@ use opentelemetry::{InstrumentationScope, KeyValue};
 use crate::args::Words;
 use crate::flags::Keys;
 use crate::request::Requests;
-use crate::{Address, Config, Error, Request, ServerError};
+use crate::{Address, Error, Request, ServerError};
 
 /// The bounds in seconds that the conventions ask for.
 const BOUNDS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
@@ -119,16 +119,16 @@ impl Telemetry {
         }
     }
 
-    /// Reports a request that has just ended.
+    /// Reports a request to this server and database that has just ended.
     pub(crate) fn report<Q: Request>(
         &self,
-        config: &Config,
+        (address, database): (&Address, u32),
         call: Call,
         failure: Option<&Failure>,
         request: &Q,
     ) {
         let operation = call.operation(request);
-        let server = self.server.get_or_init(|| Server::new(config));
+        let server = self.server.get_or_init(|| Server::new(address, database));
         let mut attributes = Vec::with_capacity(server.attributes.len() + 5);
         attributes.extend_from_slice(&server.attributes);
         attributes.push(KeyValue::new("db.operation.name", operation.clone()));
@@ -175,8 +175,8 @@ impl Clone for Telemetry {
 }
 
 impl Server {
-    fn new(config: &Config) -> Self {
-        let (host, port) = match &config.address {
+    fn new(address: &Address, database: u32) -> Self {
+        let (host, port) = match address {
             Address::Tcp { host, port } | Address::Tls { host, port } => (host.into(), Some(*port)),
             Address::Unix(path) => (path.to_string_lossy(), None),
         };
@@ -188,7 +188,7 @@ impl Server {
         let shared = |name, value: &str| KeyValue::new(name, Arc::<str>::from(value));
         let mut attributes = vec![
             KeyValue::new("db.system.name", "redis"),
-            shared("db.namespace", &config.database.to_string()),
+            shared("db.namespace", &database.to_string()),
             shared("server.address", &host),
         ];
         attributes.extend(port.map(|port| KeyValue::new("server.port", i64::from(port))));

@@ -11,8 +11,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::Error;
-use crate::conn::dial::advised;
-use crate::conn::session::hung_up;
+use crate::conn::attempt::{advised, hung_up};
 
 /// The certificates that TLS trusts: those of the system, or a configuration of rustls.
 #[derive(Clone, Default)]

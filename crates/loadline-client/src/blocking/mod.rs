@@ -23,7 +23,6 @@ mod feed;
 mod group;
 mod halves;
 mod input;
-mod interleaved;
 mod loading;
 mod pubsub;
 mod reader;

@@ -74,7 +74,7 @@ impl PubSub {
     }
 
     /// Connects to any node of a cluster.
-    pub(super) fn on_cluster(cluster: Cluster, core: Core) -> Result<Self, Error> {
+    fn on_cluster(cluster: Cluster, core: Core) -> Result<Self, Error> {
         let config = Arc::new(cluster.config().clone());
         let map = Map {
             cluster: Box::new(cluster),
@@ -344,5 +344,22 @@ impl PubSub {
         self.core.broke(wire.id, error, &mut self.wake);
         let now = Instant::now();
         wire.broke(now, self.core.pause(wire.id, now));
+    }
+}
+
+impl Cluster {
+    /// Opens a subscriber. Channels and patterns are received on a connection to one node, and on one to another node
+    /// when that one goes. A sharded channel is received from the master of its slot, also after the slot moves. Gaps
+    /// are announced; see [`pubsub`](crate::pubsub).
+    ///
+    /// # Errors
+    /// Fails if one connection attempt to each node fails. Later on connections come back by themselves.
+    pub fn pubsub(&mut self) -> Result<PubSub, Error> {
+        // Any part of the number will do.
+        let turn = self.next_turn() as usize;
+        let config = self.config().clone();
+        let seeds = self.seeds().to_vec();
+        let core = Core::of_cluster(config, self.topology(), seeds, turn, Instant::now());
+        PubSub::on_cluster(self.apart(), core)
     }
 }

@@ -3,7 +3,8 @@
 use std::task::Poll;
 
 use super::{Cluster, Connection};
-use crate::scan::{Walk, read_page, scan_text};
+use crate::scan::scan_text;
+use crate::scan::walk::{Walk, read_page};
 use crate::{Error, FromReply, Scan};
 
 #[doc = scan_text!(scanning)]

@@ -33,7 +33,7 @@ impl Tracking {
         })
     }
 
-    pub(super) fn on_cluster(cluster: Cluster, prefixes: &impl ToArgs) -> Result<Self, Error> {
+    fn on_cluster(cluster: Cluster, prefixes: &impl ToArgs) -> Result<Self, Error> {
         let masters = Following::open(cluster, names_of(prefixes)?)?;
         Ok(Self {
             source: Source::Cluster(Box::new(masters)),
@@ -56,6 +56,18 @@ impl Tracking {
             Source::Server(pubsub) => pubsub.outage(),
             Source::Cluster(masters) => masters.outage(),
         }
+    }
+}
+
+impl Cluster {
+    /// Opens connections to all masters that report changes of the keys with these prefixes; see
+    /// [`tracking`](crate::tracking). The empty prefix is all keys. One prefix must not begin with another one.
+    ///
+    /// # Errors
+    /// Fails if the single connection attempt to a master fails, if it refuses a prefix, and without RESP3. Later on
+    /// connections come back by themselves.
+    pub fn tracking(&self, prefixes: impl ToArgs) -> Result<Tracking, Error> {
+        Tracking::on_cluster(self.apart(), &prefixes)
     }
 }
 

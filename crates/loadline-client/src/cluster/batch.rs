@@ -12,8 +12,9 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::ReadFrom;
-use super::plan::{Outcome, Plan};
+use super::plan::Plan;
 use super::refusal::Refusal;
+use super::replies::Outcome;
 use super::topology::{Node, Shard, Topology};
 use crate::conn::backoff::Backoff;
 use crate::conn::session::MOST_TRIES;

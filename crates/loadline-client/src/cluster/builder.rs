@@ -138,26 +138,7 @@ impl Builder {
         self
     }
 
-    /// Asks the nodes for the map of slots until one answers. Needs a runtime of tokio with its drivers for I/O and
-    /// time.
-    ///
-    /// # Errors
-    /// The reason why none answered. Nothing was executed.
-    #[cfg(feature = "tokio")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
-    pub async fn open(self) -> Result<super::Cluster, Error> {
-        super::Cluster::connect(self.plain()).await
-    }
-
-    /// As `Builder::open`, for one thread.
-    ///
-    /// # Errors
-    /// The reason why none answered. Nothing was executed.
-    pub fn open_blocking(self) -> Result<crate::blocking::Cluster, Error> {
-        crate::blocking::Cluster::connect(self.plain())
-    }
-
-    fn plain(self) -> Plain {
+    pub(crate) fn plain(self) -> Plain {
         Plain {
             config: self.config,
             seeds: self.seeds,

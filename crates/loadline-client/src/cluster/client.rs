@@ -14,19 +14,16 @@ use tokio::time::{sleep, timeout_at};
 
 use super::batch::{Batch, Group, Next};
 use super::builder::{Builder, Plain};
-use super::plan::{Outcome, Plan};
-use super::replies::Collected;
+use super::plan::Plan;
+use super::replies::{Collected, Outcome};
 use super::scan::{Cursor, Page, Step};
 use super::slot_of;
 use super::survey::Throttle;
 use super::topology::{Node, Topology};
 use crate::conn::shell::current_runtime;
 use crate::multiplexed::{Connection, Dedicated, Running};
-use crate::pubsub::PubSub;
-use crate::pubsub::core::Core;
 use crate::request::Failed;
-use crate::tracking::Tracking;
-use crate::{Config, Error, FromReply, Request, Scan, ToArgs, meter};
+use crate::{Config, Error, FromReply, Request, Scan, meter};
 
 /// A cluster that any number of tasks share; a clone is the same. See the [module](super).
 ///
@@ -52,6 +49,18 @@ pub(super) struct Hub {
     pub(super) runtime: runtime::Handle,
 }
 
+impl Builder {
+    /// Asks the nodes for the map of slots until one answers. Needs a runtime of tokio with its drivers for I/O and
+    /// time.
+    ///
+    /// # Errors
+    /// The reason why none answered. Nothing was executed.
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    pub async fn open(self) -> Result<Cluster, Error> {
+        Cluster::connect(self.plain()).await
+    }
+}
+
 impl Cluster {
     /// Opens a cluster; see [`Builder::from_url`] for the URL, and [`Builder`] for options.
     ///
@@ -61,7 +70,7 @@ impl Cluster {
         Builder::from_url(url)?.open().await
     }
 
-    pub(super) async fn connect(plain: Plain) -> Result<Self, Error> {
+    async fn connect(plain: Plain) -> Result<Self, Error> {
         let shared = Arc::new(Hub {
             plain,
             topology: Mutex::new(Arc::new(Topology::empty())),
@@ -174,30 +183,14 @@ impl Cluster {
         Dedicated::open(Arc::new(self.shared.plain.server(&master))).await
     }
 
-    /// Opens a subscriber. Channels and patterns are received on a connection to one node, and on one to another node
-    /// when that one goes. A sharded channel is received from the master of its slot, also after the slot moves. Gaps
-    /// are announced; see [`pubsub`](crate::pubsub).
-    ///
-    /// # Errors
-    /// Fails if one connection attempt to each node fails. Later on connections come back by themselves.
-    pub async fn pubsub(&self) -> Result<PubSub, Error> {
-        let plain = self.shared.plain.clone();
-        let (topology, seeds) = (self.topology(), plain.seeds.clone());
-        // Any part of the number will do.
-        let turn = self.shared.turn() as usize;
-        let config = plain.config.clone();
-        let core = Core::of_cluster(config, topology, seeds, turn, Instant::now());
-        PubSub::on_cluster(self.clone(), plain, core).await
+    /// The options of its connections.
+    pub(crate) fn plain(&self) -> &Plain {
+        &self.shared.plain
     }
 
-    /// Opens connections to all masters that report changes of the keys with these prefixes; see
-    /// [`tracking`](crate::tracking). The empty prefix is all keys. One prefix must not begin with another one.
-    ///
-    /// # Errors
-    /// Fails if the single connection attempt to a master fails, if it refuses a prefix, and without RESP3. Later on
-    /// connections come back by themselves.
-    pub async fn tracking(&self, prefixes: impl ToArgs) -> Result<Tracking, Error> {
-        Tracking::on_cluster(self.clone(), &prefixes).await
+    /// Counts up, so that nodes are used in turn.
+    pub(crate) fn turn(&self) -> u64 {
+        self.shared.turn()
     }
 
     /// The configuration of a connection to a node as to a single server.

@@ -2,7 +2,7 @@
 
 use loadline_resp::OwnedReply;
 
-use super::plan::Outcome;
+use super::replies::Outcome;
 use super::route::Join;
 use crate::Error;
 

@@ -4,18 +4,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use loadline_resp::{OwnedReply, encode};
+use loadline_resp::encode;
 
 use super::join::join;
+use super::replies::Outcome;
 use super::route::{Join, Route, one_slot, route};
 use super::topology::Topology;
 use crate::Error;
 use crate::args::Words;
 use crate::flags::{Flags, Meta};
 use crate::request::{Part, Request, Requests, Summary};
-
-/// The reply to one command, or the reason why there is none.
-pub(crate) type Outcome = Result<OwnedReply, Error>;
 
 /// A request cut into units.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Error replies of a node that did not execute a command, and the node that can.
 
-use super::plan::Outcome;
+use super::replies::Outcome;
 use super::slot::SLOTS;
 use super::topology::Node;
 

@@ -2,8 +2,10 @@
 
 use loadline_resp::{Attributed, Frame, OwnedReply, Reply};
 
-use super::plan::Outcome;
 use crate::{Error, Replies};
+
+/// The reply to one command, or the reason why there is none.
+pub(crate) type Outcome = Result<OwnedReply, Error>;
 
 /// The outcomes of a request's commands, in their order.
 pub(crate) struct Collected {

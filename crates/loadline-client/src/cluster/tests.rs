@@ -8,7 +8,8 @@ use loadline_resp::{Decoder, Limits, OwnedReply, Reply};
 use proptest::prelude::*;
 
 use super::batch::{Batch, Group, Next};
-use super::plan::{Outcome, Plan};
+use super::plan::Plan;
+use super::replies::Outcome;
 use super::topology::{Node, Topology};
 use super::{ReadFrom, slot_of};
 use crate::commands::{get, mset, rpush, set};

@@ -9,7 +9,7 @@ use std::io;
 
 use loadline_resp::{Decoder, Limits, Protocol, Reply};
 
-use crate::config::Password;
+use crate::credentials::Password;
 use crate::request::Summary;
 use crate::{Error, Flags};
 

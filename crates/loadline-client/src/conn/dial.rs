@@ -12,19 +12,6 @@ use crate::Config;
 /// The probes that a peer leaves unanswered before the operating system gives a connection up.
 const PROBES: u32 = 3;
 
-/// An error with the likely cause after it.
-#[derive(Debug, thiserror::Error)]
-#[error("{source}; {likely}")]
-struct Advised {
-    source: io::Error,
-    likely: &'static str,
-}
-
-/// The error of the same kind that also names its likely cause.
-pub(crate) fn advised(source: io::Error, likely: &'static str) -> io::Error {
-    io::Error::new(source.kind(), Advised { source, likely })
-}
-
 /// Puts the addresses of a host into the order in which they are tried. The two families alternate, beginning
 /// with that of the first address, so that a family without a route costs one attempt (RFC 8305, section 4).
 pub(crate) fn in_order(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr> {

@@ -3,7 +3,8 @@
 use loadline_resp::{Protocol, Reply, encode};
 
 use super::carried::Settings;
-use crate::config::{Password, Peer};
+use crate::config::Peer;
+use crate::credentials::Password;
 use crate::{Config, Error, ServerError};
 
 /// Commands of the handshake whose replies are to come, in one flight and one write. Where the server does

@@ -1,5 +1,6 @@
 //! The core of connections, without sockets and clocks: bytes and `now` go in, bytes and replies come out.
 
+pub(crate) mod attempt;
 pub(crate) mod backoff;
 pub(crate) mod carried;
 #[cfg(feature = "tokio")]

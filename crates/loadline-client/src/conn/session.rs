@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use loadline_resp::{Malformed, Protocol, Reply, encode};
 
+use super::attempt::{advised, hung_up};
 use super::backoff::Backoff;
 use super::carried::{Carried, Outcome};
-use super::dial::advised;
 use super::greeting::Greeting;
 use crate::cluster::Node;
 use crate::config::Peer;
@@ -68,14 +68,6 @@ enum Phase {
 
 /// The error for the first byte of an alert of TLS.
 const TLS_ALERT: loadline_resp::Error = loadline_resp::Error::Malformed(Malformed::Type(0x15));
-
-/// Whether this is how an attempt ends on which the server hangs up.
-pub(crate) fn hung_up(kind: io::ErrorKind) -> bool {
-    matches!(
-        kind,
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
-    )
-}
 
 /// A request on a connection that broke.
 #[derive(Clone, Copy, Debug)]

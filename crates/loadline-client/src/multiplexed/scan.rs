@@ -10,7 +10,8 @@ use futures_core::Stream;
 use super::{Connection, Dedicated};
 use crate::cluster::Cluster;
 use crate::cluster::Cursor;
-use crate::scan::{ScanReply, Walk, read_page, scan_text};
+use crate::scan::scan_text;
+use crate::scan::walk::{ScanReply, Walk, read_page};
 use crate::{Error, FromReply, Scan};
 
 #[doc = scan_text!(scanning)]

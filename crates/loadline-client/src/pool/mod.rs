@@ -31,8 +31,8 @@
 
 mod core;
 mod reset;
+mod status;
 
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -46,6 +46,7 @@ use crate::conn::shell::current_runtime;
 use crate::multiplexed::Dedicated;
 use crate::{Config, Error};
 use core::Books;
+pub use status::Status;
 
 /// Interval at which the pool looks for connections that are broken, missing or idle.
 const KEEP_EVERY: Duration = Duration::from_millis(100);
@@ -78,38 +79,6 @@ impl Default for Limits {
 const CLOSED: Error = Error::Closed {
     maybe_executed: false,
 };
-
-/// The state of a pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Status {
-    /// Connections that are free.
-    pub free: usize,
-    /// Connections that are lent or being reset.
-    pub in_use: usize,
-    /// Connections that are being opened.
-    pub opening: usize,
-    /// Waiting borrowers.
-    pub waiting: usize,
-    /// The maximum number of connections.
-    pub max: usize,
-    /// The error of the last attempt to open a connection, if none has succeeded since.
-    pub last_error: Option<String>,
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} of {} connections in use, {} free, {} being opened, {} borrowers waiting",
-            self.in_use, self.max, self.free, self.opening, self.waiting
-        )?;
-        match &self.last_error {
-            Some(error) => write!(f, "; the last attempt to open one failed: {error}"),
-            None => Ok(()),
-        }
-    }
-}
 
 /// A pool of connections; a clone is the same pool. See the [module](self).
 ///

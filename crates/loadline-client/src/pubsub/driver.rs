@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::core::ConnectionId;
-use super::handle::Shared;
+use super::shared::Shared;
 use crate::conn::shell::{Alarm, Inlet, Transport, connect, meanwhile};
 use crate::{Error, meter};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
 use super::driver::Driver;
-use super::handle::Shared;
+use super::shared::Shared;
 use crate::cluster::Cluster;
 
 /// The map is asked for at most this often.

@@ -1,9 +1,8 @@
 //! The handle that tasks hold.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -12,10 +11,11 @@ use tokio::sync::oneshot;
 
 use super::core::{ConnectionId, Core};
 use super::driver::Driver;
+use super::shared::Shared;
 use super::tickets::TicketId;
 use super::{Event, Kind, follow, names_of};
+use crate::cluster::Cluster;
 use crate::cluster::builder::Plain;
-use crate::cluster::{Cluster, Node};
 use crate::conn::shell::current_runtime;
 use crate::{Config, Error, ToArgs};
 
@@ -29,14 +29,6 @@ pub struct PubSub {
     shared: Arc<Shared>,
 }
 
-/// The state that the handle and the driver share.
-pub(super) struct Shared {
-    pub(super) config: Arc<Config>,
-    /// Connection parameters for the nodes of a cluster.
-    plain: Option<Plain>,
-    core: Mutex<Core>,
-}
-
 impl PubSub {
     pub(crate) async fn open(config: Arc<Config>) -> Result<Self, Error> {
         let core = Core::new(Arc::clone(&config), Instant::now());
@@ -44,11 +36,7 @@ impl PubSub {
     }
 
     /// Connects to any node of a cluster, and follows its map from then on.
-    pub(crate) async fn on_cluster(
-        cluster: Cluster,
-        plain: Plain,
-        core: Core,
-    ) -> Result<Self, Error> {
+    async fn on_cluster(cluster: Cluster, plain: Plain, core: Core) -> Result<Self, Error> {
         let config = Arc::new(plain.config.clone());
         let pubsub = Self::start(config, Some(plain), core).await?;
         tokio::spawn(follow::start_connections(Arc::clone(&pubsub.shared)));
@@ -58,11 +46,7 @@ impl PubSub {
 
     async fn start(config: Arc<Config>, plain: Option<Plain>, core: Core) -> Result<Self, Error> {
         let runtime = current_runtime()?;
-        let shared = Arc::new(Shared {
-            config,
-            plain,
-            core: Mutex::new(core),
-        });
+        let shared = Arc::new(Shared::new(config, plain, core));
         let (opened, opening) = oneshot::channel();
         let pubsub = Self {
             shared: Arc::clone(&shared),
@@ -176,6 +160,24 @@ impl PubSub {
     }
 }
 
+impl Cluster {
+    /// Opens a subscriber. Channels and patterns are received on a connection to one node, and on one to another node
+    /// when that one goes. A sharded channel is received from the master of its slot, also after the slot moves. Gaps
+    /// are announced; see [`pubsub`](crate::pubsub).
+    ///
+    /// # Errors
+    /// Fails if one connection attempt to each node fails. Later on connections come back by themselves.
+    pub async fn pubsub(&self) -> Result<PubSub, Error> {
+        let plain = self.plain().clone();
+        let (topology, seeds) = (self.topology(), plain.seeds.clone());
+        // Any part of the number will do.
+        let turn = self.turn() as usize;
+        let config = plain.config.clone();
+        let core = Core::of_cluster(config, topology, seeds, turn, Instant::now());
+        PubSub::on_cluster(self.clone(), plain, core).await
+    }
+}
+
 /// As [`PubSub::next`].
 impl Stream for PubSub {
     type Item = Event;
@@ -192,15 +194,6 @@ impl Drop for PubSub {
     }
 }
 
-/// The address. Buffers and messages are left out.
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("address", &self.config.address)
-            .finish_non_exhaustive()
-    }
-}
-
 /// A caller that waits for confirmations until it is dropped.
 struct Waiting<'p> {
     shared: &'p Shared,
@@ -210,41 +203,5 @@ struct Waiting<'p> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.shared.lock().abandon(self.ticket);
-    }
-}
-
-impl Shared {
-    /// The configuration of connections to a node of a cluster, or to the one server.
-    pub(super) fn config_for(&self, node: Option<&Node>) -> Arc<Config> {
-        match (&self.plain, node) {
-            (Some(plain), Some(node)) => Arc::new(plain.server(node)),
-            _ => Arc::clone(&self.config),
-        }
-    }
-
-    /// Does what is due on a connection, and sees to it that its driver is woken.
-    pub(super) fn turn(
-        &self,
-        id: ConnectionId,
-        cx: &mut Context<'_>,
-        wake: &mut Vec<Waker>,
-    ) -> Result<(), Error> {
-        let mut core = self.lock();
-        core.register_driver(id, cx.waker());
-        let turned = core.turn(id, Instant::now(), wake);
-        drop(core);
-        wake.drain(..).for_each(Waker::wake);
-        turned
-    }
-
-    /// Whether a connection is not wanted any more.
-    pub(super) fn is_over(&self, id: ConnectionId) -> bool {
-        let core = self.lock();
-        core.is_closed() || core.has_ended(id)
-    }
-
-    /// The state is whole whenever the lock is free.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -43,6 +43,8 @@ mod follow;
 #[cfg(feature = "tokio")]
 mod handle;
 mod queue;
+#[cfg(feature = "tokio")]
+mod shared;
 #[cfg(test)]
 mod tests;
 mod tickets;

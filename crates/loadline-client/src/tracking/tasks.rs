@@ -38,10 +38,7 @@ impl Tracking {
         })
     }
 
-    pub(crate) async fn on_cluster(
-        cluster: Cluster,
-        prefixes: &impl ToArgs,
-    ) -> Result<Self, Error> {
+    async fn on_cluster(cluster: Cluster, prefixes: &impl ToArgs) -> Result<Self, Error> {
         let masters = Following::open(cluster, names_of(prefixes)?).await?;
         Ok(Self {
             source: Source::Cluster(Box::new(masters)),
@@ -64,6 +61,18 @@ impl Tracking {
             Source::Server(pubsub) => pubsub.outage(),
             Source::Cluster(masters) => masters.outage(),
         }
+    }
+}
+
+impl Cluster {
+    /// Opens connections to all masters that report changes of the keys with these prefixes; see
+    /// [`tracking`](crate::tracking). The empty prefix is all keys. One prefix must not begin with another one.
+    ///
+    /// # Errors
+    /// Fails if the single connection attempt to a master fails, if it refuses a prefix, and without RESP3. Later on
+    /// connections come back by themselves.
+    pub async fn tracking(&self, prefixes: impl ToArgs) -> Result<Tracking, Error> {
+        Tracking::on_cluster(self.clone(), &prefixes).await
     }
 }
 

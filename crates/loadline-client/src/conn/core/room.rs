@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use super::slots::step;
 use super::{Conn, Entry, Stamp};
 use crate::Error;
 
@@ -23,11 +24,6 @@ const _: () = assert!(super::slots::SLOT_BYTES <= ESTIMATED_BYTES);
 /// The estimate up to which there is room for sure.
 pub(super) fn ample_bytes(limit_bytes: usize) -> u64 {
     limit_bytes.min(AMPLE_BYTES) as u64
-}
-
-/// By how many elements a list of this length grows.
-pub(super) fn step(len: usize) -> usize {
-    (len / 16).max(16)
 }
 
 fn grow<T>(list: &mut VecDeque<T>) {

@@ -5,7 +5,6 @@ use std::task::{Poll, Waker};
 
 use loadline_resp::{Limits, Reply};
 
-use super::room::step;
 use crate::conn::scan::{Scanned, Scanner, decode, first_short};
 use crate::{Error, Replies};
 
@@ -202,6 +201,11 @@ impl Slots {
     pub(super) fn own_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>() + self.free.capacity() * size_of::<u32>()
     }
+}
+
+/// By how many elements a list of this length grows.
+pub(super) fn step(len: usize) -> usize {
+    (len / 16).max(16)
 }
 
 /// Replies that were taken out of their slot, to be read without holding up others.

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use loadline_resp::Reply;
 
-use super::replies::Incoming;
-use super::{Cluster, Connection, protocol_error};
+use super::Cluster;
+use crate::blocking::replies::Incoming;
+use crate::blocking::{Connection, protocol_error};
 use crate::cluster::batch::{Batch, Group};
-use crate::cluster::plan::{Outcome, Plan};
-use crate::cluster::replies::Collected;
+use crate::cluster::plan::Plan;
+use crate::cluster::replies::{Collected, Outcome};
 use crate::meter::{Failures, Meter};
 use crate::{Config, Error, Replies};
 

@@ -1,26 +1,27 @@
 //! The client of a cluster, for one thread.
 
+mod interleaved;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::Connection;
 use super::halves::Written;
-use super::interleaved::Interleaved;
-use super::{Connection, PubSub, Tracking};
 use crate::cluster::batch::{Batch, Group, Next, unserved};
 use crate::cluster::builder::Plain;
-use crate::cluster::plan::{Outcome, Plan};
-use crate::cluster::replies::Collected;
+use crate::cluster::plan::Plan;
+use crate::cluster::replies::{Collected, Outcome};
 use crate::cluster::scan::{Cursor, Page, Step};
 use crate::cluster::survey::{Survey, Throttle};
 use crate::cluster::topology::Topology;
 use crate::cluster::view::{View, question};
 use crate::cluster::{Builder, Node, node_methods, slot_of};
-use crate::pubsub::core::Core;
 use crate::request::Failed;
-use crate::{Config, Error, FromReply, Request, Scan, ToArgs};
+use crate::{Config, Error, FromReply, Request, Scan};
+use interleaved::Interleaved;
 
 /// A cluster for one thread, with a connection to each node that is used. See [`cluster`](crate::cluster) for the
 /// rules of routing and of sending again.
@@ -48,6 +49,16 @@ pub struct Cluster {
     stale: bool,
 }
 
+impl Builder {
+    /// As `Builder::open`, for one thread.
+    ///
+    /// # Errors
+    /// The reason why none answered. Nothing was executed.
+    pub fn open_blocking(self) -> Result<Cluster, Error> {
+        Cluster::connect(self.plain())
+    }
+}
+
 impl Cluster {
     /// Opens a cluster; see [`Builder::from_url`] for the URL, and [`Builder`] for options.
     ///
@@ -57,7 +68,7 @@ impl Cluster {
         Builder::from_url(url)?.open_blocking()
     }
 
-    pub(crate) fn connect(plain: Plain) -> Result<Self, Error> {
+    fn connect(plain: Plain) -> Result<Self, Error> {
         let mut cluster = Self {
             plain,
             topology: Topology::empty(),
@@ -98,7 +109,7 @@ impl Cluster {
 
     node_methods!();
 
-    #[doc = include_str!("../cluster/scan_page.md")]
+    #[doc = include_str!("../../cluster/scan_page.md")]
     ///
     /// ```no_run
     /// # fn example(mut cluster: loadline_client::blocking::Cluster) -> Result<(), loadline_client::Error> {
@@ -113,7 +124,7 @@ impl Cluster {
     /// # }
     /// ```
     ///
-    #[doc = include_str!("../cluster/scan_page_errors.md")]
+    #[doc = include_str!("../../cluster/scan_page_errors.md")]
     pub fn scan_page<T: FromReply>(
         &mut self,
         cursor: &mut Cursor,
@@ -166,33 +177,8 @@ impl Cluster {
         self.connection(&master)
     }
 
-    /// Opens a subscriber. Channels and patterns are received on a connection to one node, and on one to another node
-    /// when that one goes. A sharded channel is received from the master of its slot, also after the slot moves. Gaps
-    /// are announced; see [`pubsub`](crate::pubsub).
-    ///
-    /// # Errors
-    /// Fails if one connection attempt to each node fails. Later on connections come back by themselves.
-    pub fn pubsub(&mut self) -> Result<PubSub, Error> {
-        // Any part of the number will do.
-        let turn = self.next_turn() as usize;
-        let config = self.plain.config.clone();
-        let seeds = self.plain.seeds.clone();
-        let core = Core::of_cluster(config, self.topology(), seeds, turn, Instant::now());
-        PubSub::on_cluster(self.apart(), core)
-    }
-
-    /// Opens connections to all masters that report changes of the keys with these prefixes; see
-    /// [`tracking`](crate::tracking). The empty prefix is all keys. One prefix must not begin with another one.
-    ///
-    /// # Errors
-    /// Fails if the single connection attempt to a master fails, if it refuses a prefix, and without RESP3. Later on
-    /// connections come back by themselves.
-    pub fn tracking(&self, prefixes: impl ToArgs) -> Result<Tracking, Error> {
-        Tracking::on_cluster(self.apart(), &prefixes)
-    }
-
     /// The same cluster with connections of its own.
-    fn apart(&self) -> Self {
+    pub(super) fn apart(&self) -> Self {
         Self {
             plain: self.plain.clone(),
             topology: self.topology(),
@@ -227,6 +213,11 @@ impl Cluster {
     /// The current map.
     pub(super) fn topology(&self) -> Topology {
         self.topology.clone()
+    }
+
+    /// The nodes that are asked first.
+    pub(super) fn seeds(&self) -> &[Node] {
+        &self.plain.seeds
     }
 
     pub(super) fn config(&self) -> &Config {
@@ -356,7 +347,7 @@ impl Cluster {
         answers.collect()
     }
 
-    fn next_turn(&mut self) -> u64 {
+    pub(super) fn next_turn(&mut self) -> u64 {
         self.turn = self.turn.wrapping_add(1);
         self.turn
     }
