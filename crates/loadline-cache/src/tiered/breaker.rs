@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::lower::Failure;
+use super::failure::Failure;
 
 /// The settings of a breaker.
 #[derive(Debug, Clone, Copy)]

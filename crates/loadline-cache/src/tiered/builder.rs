@@ -50,6 +50,47 @@ pub struct Builder<K, V> {
     clock: Arc<dyn Clock>,
 }
 
+impl<K: Key, V: Weigh + Send + Sync + 'static> Cache<K, V> {
+    /// Starts from the defaults: 64 MiB of memory, no tier below it, and values without an end.
+    #[must_use]
+    pub fn builder() -> Builder<K, V> {
+        Builder::new()
+    }
+}
+
+impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
+    /// Starts like [`builder`](Self::builder), with the bytes of memory and of a value, for values that do not implement
+    /// [`Weigh`].
+    #[must_use]
+    pub fn builder_weighed(
+        bytes: u64,
+        weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static,
+    ) -> Builder<K, V> {
+        Builder::of(bytes, Box::new(weigher))
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<K: Key, V: Weigh + Send + Sync + 'static> super::tasks::AsyncCache<K, V> {
+    /// Starts from the defaults, as [`Cache::builder`](crate::Cache::builder) does.
+    #[must_use]
+    pub fn builder() -> Builder<K, V> {
+        Builder::new()
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<K: Key, V: Send + Sync + 'static> super::tasks::AsyncCache<K, V> {
+    /// Starts like [`builder`](Self::builder), with the bytes of memory and of a value, for values that do not implement
+    /// [`Weigh`].
+    #[must_use]
+    pub fn builder_weighed(
+        bytes: u64,
+        weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static,
+    ) -> Builder<K, V> {
+        Builder::of(bytes, Box::new(weigher))
+    }
+}
 impl<K: Key, V: Weigh + Send + Sync + 'static> Builder<K, V> {
     pub(crate) fn new() -> Self {
         Self::of(DEFAULT_BUDGET, Box::new(|_, value| weight_in_arc(value)))

@@ -15,7 +15,7 @@ use super::key::Key;
 use super::lower::{Lower, WriteMode};
 use super::memory::Memory;
 use super::metrics::{Metrics, Stats};
-use super::weigh::allocated;
+use super::weigh::{ARC_BYTES, allocated};
 use super::worth::Worth;
 
 /// Bytes of an entry beyond its key and its fields: its place in the lists and the table of memory, with their room to
@@ -314,4 +314,21 @@ impl<K: Key, V> Core<K, V> {
         stats.tier = self.lower.as_ref().map(Lower::stats);
         stats
     }
+}
+
+/// The bytes that a text of `value_bytes` takes in the memory of a cache, with a text of `key_bytes` for its key (0: a
+/// number) and the bytes of the cache itself.
+#[must_use]
+pub fn entry_bytes(key_bytes: u64, value_bytes: u64) -> u64 {
+    let held = |bytes: u64| allocated(usize::try_from(bytes).unwrap_or(usize::MAX)) as u64;
+    let value = held((ARC_BYTES + size_of::<String>()) as u64) - ARC_BYTES as u64;
+    let key = if key_bytes == 0 {
+        size_of::<u64>()
+    } else {
+        size_of::<String>()
+    };
+    let own = Core::<u64, String>::least_weight() - size_of::<u64>() as u64;
+    (own + value + key as u64)
+        .saturating_add(held(key_bytes))
+        .saturating_add(held(value_bytes))
 }

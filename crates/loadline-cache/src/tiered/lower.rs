@@ -4,13 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use loadline_client::Error as ClientError;
-use loadline_store::Error as StoreError;
-
 use super::backlog::{Backlog, Write};
 use super::breaker::{Breaker, RequestKind};
 use super::clock::to_ns;
 use super::codec::Codec;
+use super::failure::Failure;
 use super::flights::Flight;
 use super::frame::{self, Format, Refused, Times};
 use super::hedge::Hedge;
@@ -18,7 +16,7 @@ use super::key::Key;
 use super::metrics::{TierMetrics, TierStats};
 use super::trace;
 use super::worth::Ledger;
-use crate::{Error, Found as Seen, LeasedWrite};
+use crate::{Found, LeasedWrite};
 
 /// When a value that was loaded or inserted is written to the tier. The documentation of the
 /// [crate](crate#several-processes) says for each mode what other processes can see.
@@ -83,48 +81,6 @@ pub(crate) struct Lower<K, V> {
 /// were loaded.
 pub(crate) type Written = Result<Vec<usize>, Failure>;
 
-/// The reason why a request has no result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// Refused by a tier that answers. It has not happened.
-    Refused,
-    /// An error that says nothing about other kinds of request. A write can have happened.
-    Opaque,
-    /// Never sent, or refused by a tier that answers nothing at the moment.
-    NotDone,
-    /// No answer. A write can have happened, and can still happen.
-    Unknown,
-}
-
-impl Failure {
-    /// The codes of a server that answers no request.
-    const DOWN: [&str; 5] = ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "NOAUTH"];
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Client(ClientError::Server(reply)) if !Self::DOWN.contains(&reply.code()) => {
-                Self::Refused
-            }
-            Error::Client(ClientError::Type { .. }) => Self::Opaque,
-            Error::Client(error) if !error.maybe_executed() => Self::NotDone,
-            Error::Client(_) => Self::Unknown,
-            Error::Store(
-                StoreError::Full { .. }
-                | StoreError::AtLimit
-                | StoreError::TooLarge { .. }
-                | StoreError::NotAString { .. }
-                | StoreError::ReadOnly
-                | StoreError::Failed { .. },
-            )
-            | Error::Key { .. }
-            | Error::Slots => Self::Refused,
-            _ => Self::Opaque,
-        }
-    }
-}
-
 /// The places of the writes that have not happened.
 pub(crate) fn overtaken(happened: Vec<bool>) -> Vec<usize> {
     let places = happened.into_iter().enumerate();
@@ -134,7 +90,7 @@ pub(crate) fn overtaken(happened: Vec<bool>) -> Vec<usize> {
 
 /// The answer of a tier for a key.
 #[derive(Debug)]
-pub(crate) enum Found<V> {
+pub(crate) enum TierRead<V> {
     Value(Option<V>, Times),
     /// A value past its time to live.
     Expired(Option<V>, Times),
@@ -144,7 +100,7 @@ pub(crate) enum Found<V> {
 /// The answer of a tier for a key, and the time that decoding it took.
 #[derive(Debug)]
 pub(crate) struct Decoded<V> {
-    pub(crate) found: Found<V>,
+    pub(crate) found: TierRead<V>,
     pub(crate) took: Duration,
 }
 
@@ -152,7 +108,7 @@ impl<V> Decoded<V> {
     /// Nothing.
     pub(crate) fn missing() -> Self {
         Self {
-            found: Found::Nothing(Why::Missing),
+            found: TierRead::Nothing(Why::Missing),
             took: Duration::ZERO,
         }
     }
@@ -208,9 +164,9 @@ impl<K, V> Lower<K, V> {
     }
 
     /// Reads a frame at the time `unix_us`.
-    pub(crate) fn read(&self, key: &[u8], bytes: Option<&[u8]>, unix_us: u64) -> Found<V> {
+    pub(crate) fn read(&self, key: &[u8], bytes: Option<&[u8]>, unix_us: u64) -> TierRead<V> {
         let Some(bytes) = bytes else {
-            return Found::Nothing(Why::Missing);
+            return TierRead::Nothing(Why::Missing);
         };
         self.saw_bytes(bytes.len());
         self.metrics.read_bytes.add(bytes.len());
@@ -218,22 +174,22 @@ impl<K, V> Lower<K, V> {
             Ok(decoded) => decoded,
             Err(Refused::Damaged) => {
                 self.metrics.damaged.add(1);
-                return Found::Nothing(Why::Damaged);
+                return TierRead::Nothing(Why::Damaged);
             }
             Err(Refused::OtherVersion) => {
                 self.metrics.other_version.add(1);
-                return Found::Nothing(Why::OtherVersion);
+                return TierRead::Nothing(Why::OtherVersion);
             }
         };
         if !self.backlog().trusts(times.stamp) {
             self.metrics.outdated.add(1);
-            return Found::Nothing(Why::Outdated);
+            return TierRead::Nothing(Why::Outdated);
         }
         if times.fresh_until <= unix_us {
             self.metrics.expired.add(1);
-            return Found::Expired(value, times);
+            return TierRead::Expired(value, times);
         }
-        Found::Value(value, times)
+        TierRead::Value(value, times)
     }
 
     /// Reads a frame as by [`read`](Self::read), and measures it.
@@ -305,11 +261,11 @@ impl<K, V> Lower<K, V> {
     }
 
     /// The outcome that is recorded for a request that failed after `elapsed`.
-    pub(crate) fn failure(&self, elapsed: Duration) -> Seen {
+    pub(crate) fn failure(&self, elapsed: Duration) -> Found {
         if elapsed < self.timeout {
-            Seen::TierFailed
+            Found::TierFailed
         } else {
-            Seen::TierTimedOut
+            Found::TierTimedOut
         }
     }
 
@@ -405,33 +361,5 @@ impl<K: Key, V> Lower<K, V> {
     pub(crate) fn key_of(&self, bytes: &[u8]) -> Option<K> {
         let own = bytes.strip_prefix(&self.prefix[..])?;
         K::from_bytes(own)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use loadline_client::ServerError;
-
-    use super::*;
-
-    #[test]
-    fn errors_are_classed_by_what_they_say_about_other_requests() {
-        let reply =
-            |text: &str| Error::Client(ClientError::Server(ServerError::new(text.as_bytes())));
-        let closed = |maybe_executed| Error::Client(ClientError::Closed { maybe_executed });
-        for (error, failure) in [
-            (reply("READONLY You can't write"), Failure::Refused),
-            (reply("LOADING Redis is loading"), Failure::NotDone),
-            (closed(false), Failure::NotDone),
-            (closed(true), Failure::Unknown),
-            (StoreError::ReadOnly.into(), Failure::Refused),
-            (StoreError::AtLimit.into(), Failure::Refused),
-            (Error::Slots, Failure::Refused),
-            (Error::Engine("disk".into()), Failure::Opaque),
-            (Error::Settings("of a user's store"), Failure::Opaque),
-        ] {
-            let text = error.to_string();
-            assert_eq!(Failure::from(error), failure, "{text}");
-        }
     }
 }

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use super::breaker::RequestKind;
 use super::core::Core;
+use super::failure::Failure;
 use super::flights::{Joined, Lead, Outcome};
 use super::key::Key;
-use super::lower::{Failure, Found, Lower};
+use super::lower::{Lower, TierRead};
 use super::metrics::Held;
 use crate::Error;
 
@@ -211,7 +212,7 @@ impl<K: Key, V> Core<K, V> {
         let values = values.into_iter().chain(std::iter::repeat(None));
         for ((lead, bytes), value) in batch.leads.into_iter().zip(values) {
             let found = lower.read(&bytes, value.as_deref(), self.unix_us());
-            let Found::Value(value, times) = found else {
+            let TierRead::Value(value, times) = found else {
                 warming.done.left_out += 1;
                 continue;
             };

@@ -4,15 +4,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::core::Core;
-
 /// The bytes that an allocator adds to an allocation, and the multiple to which it rounds (those of glibc).
 const HEADER_BYTES: usize = 8;
 const ALIGN_BYTES: usize = 16;
 const LEAST_BYTES: usize = 32;
 const IDLE_PART: usize = 16;
 /// The two counts of an `Arc`.
-const ARC_BYTES: usize = 16;
+pub(super) const ARC_BYTES: usize = 16;
 
 /// Values whose bytes a cache can count.
 ///
@@ -65,23 +63,6 @@ pub(crate) fn allocated(bytes: usize) -> usize {
     let whole = (bytes + HEADER_BYTES).next_multiple_of(ALIGN_BYTES);
     let whole = whole.max(LEAST_BYTES);
     whole + whole / IDLE_PART
-}
-
-/// The bytes that a text of `value_bytes` takes in the memory of a cache, with a text of `key_bytes` for its key (0: a
-/// number) and the bytes of the cache itself.
-#[must_use]
-pub fn entry_bytes(key_bytes: u64, value_bytes: u64) -> u64 {
-    let held = |bytes: u64| allocated(usize::try_from(bytes).unwrap_or(usize::MAX)) as u64;
-    let value = held((ARC_BYTES + size_of::<String>()) as u64) - ARC_BYTES as u64;
-    let key = if key_bytes == 0 {
-        size_of::<u64>()
-    } else {
-        size_of::<String>()
-    };
-    let own = Core::<u64, String>::least_weight() - size_of::<u64>() as u64;
-    (own + value + key as u64)
-        .saturating_add(held(key_bytes))
-        .saturating_add(held(value_bytes))
 }
 
 /// Bytes that a value takes in an `Arc` of its own.
@@ -268,6 +249,7 @@ impl Weigh for bytes::Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry_bytes;
 
     #[test]
     fn entry_weighs_its_key_its_value_and_the_cache() {

@@ -7,19 +7,18 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::backlog::Write;
-use super::builder::Builder;
 use super::core::{Core, Look, NewValue};
 use super::explain::Explanation;
+use super::failure::Failure;
 use super::fetch::{Answered, Fetch, Leasing, Loading, Release, Work};
 use super::flights::{Flight, Joined};
 use super::key::Key;
-use super::lower::{Decoded, Failure, Written, overtaken, to_batch, to_leased};
+use super::lower::{Decoded, Written, overtaken, to_batch, to_leased};
 use super::metrics::Stats;
 use super::steps::{drain, overwrite, perform, read, write_alone};
 use super::trace::{self, Lookup};
 use super::tracking::Notices;
 use super::warm_up::WarmUp;
-use super::weigh::Weigh;
 use super::worth::Worth;
 use crate::blocking::open_place;
 use crate::place::Place;
@@ -61,25 +60,7 @@ struct Shared<K, V> {
     load: Load<K, V>,
 }
 
-impl<K: Key, V: Weigh + Send + Sync + 'static> Cache<K, V> {
-    /// Starts from the defaults: 64 MiB of memory, no tier below it, and values without an end.
-    #[must_use]
-    pub fn builder() -> Builder<K, V> {
-        Builder::new()
-    }
-}
-
 impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
-    /// Starts like [`builder`](Self::builder), with the bytes of memory and of a value, for values that do not implement
-    /// [`Weigh`].
-    #[must_use]
-    pub fn builder_weighed(
-        bytes: u64,
-        weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static,
-    ) -> Builder<K, V> {
-        Builder::of(bytes, Box::new(weigher))
-    }
-
     pub(crate) fn new(
         core: Core<K, V>,
         link: Option<Link>,

@@ -5,9 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::super::failure::Failure;
 use super::super::fetch::{Fetch, Loading, Question};
 use super::super::key::Key;
-use super::super::lower::Failure;
 use super::{Shared, timed};
 use crate::LoadError;
 use crate::blocking::{Begun, Rest};

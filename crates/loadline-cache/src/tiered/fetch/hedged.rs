@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::super::breaker::RequestKind;
 use super::super::core::Core;
-use super::super::explain::Found as Seen;
+use super::super::explain::Found;
+use super::super::failure::Failure;
 use super::super::hedge::LateRead;
 use super::super::key::Key;
-use super::super::lower::Failure;
 use super::{Fetch, Loading, Question};
 use crate::LoadError;
 
@@ -42,7 +42,7 @@ impl<K: Key, V> Core<K, V> {
         let lower = self.lower.as_ref().expect("a tier was asked");
         let hedge = lower.hedge.as_ref().expect("its reads have a deadline");
         for slot in &question.slots {
-            fetch.slots[*slot].step(Seen::TierSlow, Some(elapsed));
+            fetch.slots[*slot].step(Found::TierSlow, Some(elapsed));
         }
         lower.metrics.hedges.add(1);
         hedge.late()

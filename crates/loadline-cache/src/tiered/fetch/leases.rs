@@ -15,9 +15,10 @@ use super::super::backlog::Token;
 use super::super::breaker::RequestKind;
 use super::super::core::Core;
 use super::super::entry::mix;
-use super::super::explain::Found as Seen;
+use super::super::explain::Found;
+use super::super::failure::Failure;
 use super::super::key::Key;
-use super::super::lower::{Failure, Found, Lower};
+use super::super::lower::{Lower, TierRead};
 use super::super::metrics::Held;
 use super::{Fetch, Slot};
 use crate::Leased;
@@ -171,7 +172,7 @@ impl<K: Key, V> Core<K, V> {
         elapsed: Duration,
     ) {
         let decoded = lower.decode(&slot.bytes, Some(value), self.unix_us());
-        if matches!(decoded.found, Found::Value(..)) {
+        if matches!(decoded.found, TierRead::Value(..)) {
             self.take_found(lower, slot, decoded, Some(elapsed), None);
         }
     }
@@ -188,7 +189,7 @@ impl<K: Key, V> Core<K, V> {
         let now = Instant::now();
         if slot.leased_since.is_none() {
             lower.metrics.lease_waits.add(1);
-            slot.step(Seen::LoadedElsewhere, None);
+            slot.step(Found::LoadedElsewhere, None);
         }
         let since = *slot.leased_since.get_or_insert(now);
         if now.duration_since(since) >= time {

@@ -17,7 +17,7 @@ use self::writes::Writes;
 use super::backlog::Write;
 use super::core::{Core, Look};
 use super::entry::{Entry, Freshness};
-use super::explain::{Found as Seen, Step};
+use super::explain::{Found, Step};
 use super::flights::{Flight, Joined, Lead, Outcome};
 use super::key::Key;
 use super::lower::{Lower, WriteMode};
@@ -173,7 +173,7 @@ impl<K: Key, V> Slot<K, V> {
     }
 
     /// Notes a step for `explain`.
-    fn step(&mut self, found: Seen, elapsed: Option<Duration>) {
+    fn step(&mut self, found: Found, elapsed: Option<Duration>) {
         trace::step(found, elapsed);
         self.steps.push(Step { found, elapsed });
     }
@@ -251,13 +251,13 @@ impl<K: Key, V> Core<K, V> {
                     return;
                 }
                 self.metrics.misses.add(1);
-                slot.step(Seen::NotInMemory, None);
+                slot.step(Found::NotInMemory, None);
                 slot.lead = Some(lead);
             }
             Joined::Wait(flight) => {
                 self.metrics.misses.add(1);
                 self.metrics.waited.add(1);
-                slot.step(Seen::Waits, None);
+                slot.step(Found::Waits, None);
                 slot.wait = Some(flight);
             }
         }
@@ -266,11 +266,11 @@ impl<K: Key, V> Core<K, V> {
     fn take_from_memory(&self, slot: &mut Slot<K, V>) -> bool {
         match self.look(&slot.key) {
             Look::Hit(value) => {
-                slot.step(Seen::InMemory, None);
+                slot.step(Found::InMemory, None);
                 slot.answer = Some(Ok(value));
             }
             Look::Refresh(value) => {
-                slot.step(Seen::InMemoryDue, None);
+                slot.step(Found::InMemoryDue, None);
                 slot.answer = Some(Ok(value));
                 slot.refresh = true;
             }
@@ -309,15 +309,15 @@ impl<K: Key, V> Core<K, V> {
             Ok(value) => value.map(Arc::new),
             Err(error) => {
                 self.metrics.load_errors.add(1);
-                slot.step(Seen::LoadFailed, Some(elapsed));
+                slot.step(Found::LoadFailed, Some(elapsed));
                 let answer = self.fall_back(slot.older.take(), error);
                 slot.finish(answer);
                 return;
             }
         };
         let seen = match value {
-            Some(_) => Seen::Loaded,
-            None => Seen::Absent,
+            Some(_) => Found::Loaded,
+            None => Found::Absent,
         };
         slot.step(seen, Some(elapsed));
         if let Some(lower) = &self.lower {
@@ -348,7 +348,7 @@ impl<K: Key, V> Core<K, V> {
             let token = slot.lease.token();
             let is_known = token.is_some() || !lower.is_shared;
             if slot.lease == Lease::Without {
-                slot.step(Seen::NotWritten, None);
+                slot.step(Found::NotWritten, None);
             }
             if is_selected && !slot.is_bypassed && !is_left_out && is_known {
                 slot.write = self.put(&slot.bytes, &entry, ttl, false, token);

@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::super::backlog::Write;
 use super::super::breaker::RequestKind;
 use super::super::core::Core;
-use super::super::explain::Found as Seen;
+use super::super::explain::Found;
+use super::super::failure::Failure;
 use super::super::key::Key;
-use super::super::lower::{Decoded, Failure, Found, Lower, Why};
+use super::super::lower::{Decoded, Lower, TierRead, Why};
 use super::super::metrics::Held;
 use super::{Fetch, Slot};
 
@@ -28,14 +29,14 @@ impl<K: Key, V> Core<K, V> {
                 if !(lower.keeps)(&slot.bytes) {
                     (slot.was_asked, slot.is_bypassed) = (true, true);
                     lower.metrics.unfit_keys.add(1);
-                    slot.step(Seen::UnfitKey, None);
+                    slot.step(Found::UnfitKey, None);
                     continue;
                 }
                 slot.was_asked = self.answer_from_backlog(lower, slot);
                 if !slot.was_asked && lower.ledger.bypasses(&slot.bytes) {
                     (slot.was_asked, slot.is_bypassed) = (true, true);
                     lower.metrics.bypassed.add(1);
-                    slot.step(Seen::Bypassed, None);
+                    slot.step(Found::Bypassed, None);
                 }
             }
         }
@@ -49,11 +50,11 @@ impl<K: Key, V> Core<K, V> {
             return None;
         }
         if lower.hedge.as_ref().is_some_and(|hedge| hedge.is_overdue()) {
-            Self::skip(lower, fetch, Seen::Overdue);
+            Self::skip(lower, fetch, Found::Overdue);
             return None;
         }
         if !(lower.breaker()).permits(RequestKind::Reads, self.clock.now()) {
-            Self::skip(lower, fetch, Seen::NotAsked);
+            Self::skip(lower, fetch, Found::NotAsked);
             return None;
         }
         for slot in &slots {
@@ -66,11 +67,11 @@ impl<K: Key, V> Core<K, V> {
     }
 
     /// Leaves out the tier below for all keys that it was not asked for yet.
-    fn skip(lower: &Lower<K, V>, fetch: &mut Fetch<K, V>, why: Seen) {
+    fn skip(lower: &Lower<K, V>, fetch: &mut Fetch<K, V>, why: Found) {
         for slot in fetch.slots.iter_mut().filter(|slot| slot.asks()) {
             slot.was_asked = true;
             // A write would wait as long as the reads.
-            slot.was_slow |= why == Seen::Overdue;
+            slot.was_slow |= why == Found::Overdue;
             lower.metrics.not_asked.add(1);
             slot.step(why, None);
         }
@@ -84,7 +85,7 @@ impl<K: Key, V> Core<K, V> {
         };
         drop(backlog);
         match write {
-            Write::Delete => slot.step(Seen::Invalidated, None),
+            Write::Delete => slot.step(Found::Invalidated, None),
             Write::Put { frame, .. } => {
                 let decoded = lower.decode(&slot.bytes, Some(&frame), self.unix_us());
                 self.take_found(lower, slot, decoded, None, None);
@@ -137,7 +138,7 @@ impl<K: Key, V> Core<K, V> {
                 slot.step(lower.failure(elapsed), Some(elapsed));
             }
             // The other batches of this call would wait just as long.
-            Self::skip(lower, fetch, Seen::NotAsked);
+            Self::skip(lower, fetch, Found::NotAsked);
             return;
         };
         if let Some(hedge) = &lower.hedge {
@@ -173,21 +174,21 @@ impl<K: Key, V> Core<K, V> {
         let newest = slot.older.as_ref().map(|older| older.stamp);
         let Decoded { found, took } = decoded;
         // Looking again after the lease was asked for is no step of its own, unless it finds the value.
-        if slot.is_repeated() && !matches!(found, Found::Value(..)) {
+        if slot.is_repeated() && !matches!(found, TierRead::Value(..)) {
             return;
         }
         if let Some(share) = share {
             match found {
-                Found::Value(..) => lower.ledger.hit(&slot.bytes, share + took),
+                TierRead::Value(..) => lower.ledger.hit(&slot.bytes, share + took),
                 _ => lower.ledger.miss(&slot.bytes, share + took),
             }
         }
         match found {
-            Found::Value(value, times)
+            TierRead::Value(value, times)
                 if !(slot.is_refresh && newest.is_some_and(|newest| times.stamp <= newest)) =>
             {
                 lower.metrics.hits.add(1);
-                slot.step(Seen::InTier, elapsed);
+                slot.step(Found::InTier, elapsed);
                 let value = value.map(Arc::new);
                 let entry = self.entry_of(&slot.key, value.clone(), times);
                 if let Some(lead) = slot.lead.as_ref().filter(|lead| lead.begin_writing()) {
@@ -196,22 +197,22 @@ impl<K: Key, V> Core<K, V> {
                 slot.finish(Ok(value));
                 return;
             }
-            Found::Value(..) if slot.is_repeated() => return,
-            Found::Value(..) => slot.step(Seen::NotNewer, elapsed),
-            Found::Expired(value, times) => {
-                slot.step(Seen::Expired, elapsed);
+            TierRead::Value(..) if slot.is_repeated() => return,
+            TierRead::Value(..) => slot.step(Found::NotNewer, elapsed),
+            TierRead::Expired(value, times) => {
+                slot.step(Found::Expired, elapsed);
                 let over = self.unix_us().saturating_sub(times.fresh_until);
                 let is_kept = over <= self.lifetimes.kept_ns() / 1_000;
                 if is_kept && value.is_some() && newest.is_none_or(|newest| newest < times.stamp) {
                     slot.older = Some(self.entry_of(&slot.key, value.map(Arc::new), times));
                 }
             }
-            Found::Nothing(why) => slot.step(
+            TierRead::Nothing(why) => slot.step(
                 match why {
-                    Why::Missing => Seen::NotInTier,
-                    Why::Damaged => Seen::Damaged,
-                    Why::OtherVersion => Seen::OtherVersion,
-                    Why::Outdated => Seen::Outdated,
+                    Why::Missing => Found::NotInTier,
+                    Why::Damaged => Found::Damaged,
+                    Why::OtherVersion => Found::OtherVersion,
+                    Why::Outdated => Found::Outdated,
                 },
                 elapsed,
             ),

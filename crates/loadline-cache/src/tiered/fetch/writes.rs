@@ -6,11 +6,12 @@ use std::time::Duration;
 use super::super::backlog::Write;
 use super::super::breaker::RequestKind;
 use super::super::core::{Core, NewValue};
-use super::super::explain::Found as Seen;
+use super::super::explain::Found;
+use super::super::failure::Failure;
 use super::super::flights::{Flight, Lead};
 use super::super::frame::stamp_of;
 use super::super::key::Key;
-use super::super::lower::{Failure, Lower, WriteMode, Written};
+use super::super::lower::{Lower, WriteMode, Written};
 use super::super::metrics::Held;
 use super::{Fetch, Lease, Slot};
 
@@ -226,21 +227,21 @@ impl<K: Key, V> Core<K, V> {
                 Ok(overtaken) if overtaken.contains(&place) => {
                     lower.overtaken(key);
                     self.memory.remove_stamp(&slot.key, slot.stamp);
-                    Seen::Overtaken
+                    Found::Overtaken
                 }
                 Ok(_) => {
                     lower.backlog().forget(key);
-                    Seen::Written
+                    Found::Written
                 }
                 // It can happen after a later invalidation, so it is to be removed, unless its lease ends by then.
                 Err(Failure::Opaque | Failure::Unknown)
                     if matches!(write, Write::Put { token: None, .. }) =>
                 {
                     lower.backlog().push(key, Write::Delete, self.stamp());
-                    Seen::NotWritten
+                    Found::NotWritten
                 }
                 // Its reason to be is in the backlog, if it has one.
-                Err(_) => Seen::NotWritten,
+                Err(_) => Found::NotWritten,
             };
             slot.step(seen, Some(elapsed));
             slot.lead = None;

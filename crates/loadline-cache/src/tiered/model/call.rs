@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::super::failure::Failure;
 use super::super::fetch::writes::Writes;
 use super::super::fetch::{Leasing, Loading, Question, Work};
-use super::super::lower::{Failure, Written};
+use super::super::lower::Written;
 use super::world::World;
 use super::{Call, MS, Model};
 use crate::Leased;

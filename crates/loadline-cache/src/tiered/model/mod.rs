@@ -31,7 +31,7 @@ use super::entry::{Lifetimes, mix};
 use super::fetch::{Fetch, Work};
 use super::flights::Joined;
 use super::frame::{Format, Times};
-use super::lower::{Found, Lower, WriteMode};
+use super::lower::{Lower, TierRead, WriteMode};
 use super::memory::Memory;
 use super::metrics::{Metrics, TierMetrics};
 use super::worth::Ledger;
@@ -175,7 +175,7 @@ fn check_restart(core: &Model, world: &World) {
         let visible = &visible.unwrap();
         let bytes = lower.key(key.to_string().as_bytes());
         let frame = world.stored.get(&bytes).map(|frame| &frame[..]);
-        if let Found::Value(Some(value), _) = lower.read(&bytes, frame, core.unix_us()) {
+        if let TierRead::Value(Some(value), _) = lower.read(&bytes, frame, core.unix_us()) {
             let seen = version(&value);
             assert!(
                 seen >= *visible,

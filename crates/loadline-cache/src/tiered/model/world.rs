@@ -3,8 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::super::backlog::Write;
+use super::super::failure::Failure;
 use super::super::frame::HEADER_BYTES;
-use super::super::lower::{Failure, Written};
+use super::super::lower::Written;
 use super::{KEYS, Random, version};
 use crate::Leased;
 

@@ -11,19 +11,18 @@ use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::backlog::Write;
-use super::builder::Builder;
 use super::core::{Core, Look, NewValue};
 use super::explain::Explanation;
+use super::failure::Failure;
 use super::fetch::{Fetch, Leasing, Loading, Question, Release, Work};
 use super::flights::{Flight, Joined};
 use super::key::Key;
-use super::lower::{Failure, Written, overtaken, to_batch, to_leased};
+use super::lower::{Written, overtaken, to_batch, to_leased};
 use super::metrics::Stats;
 use super::steps::{drain, overwrite, perform, read, write_alone};
 use super::trace::{self, Lookup};
 use super::tracking::Notices;
 use super::warm_up::WarmUp;
-use super::weigh::Weigh;
 use super::worth::Worth;
 use crate::{Error, Leased, LeasedWrite, LoadError};
 
@@ -72,25 +71,7 @@ struct Shared<K: Key, V> {
     is_draining: AtomicBool,
 }
 
-impl<K: Key, V: Weigh + Send + Sync + 'static> AsyncCache<K, V> {
-    /// Starts from the defaults, as [`Cache::builder`](crate::Cache::builder) does.
-    #[must_use]
-    pub fn builder() -> Builder<K, V> {
-        Builder::new()
-    }
-}
-
 impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
-    /// Starts like [`builder`](Self::builder), with the bytes of memory and of a value, for values that do not implement
-    /// [`Weigh`].
-    #[must_use]
-    pub fn builder_weighed(
-        bytes: u64,
-        weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static,
-    ) -> Builder<K, V> {
-        Builder::of(bytes, Box::new(weigher))
-    }
-
     pub(crate) fn new(
         core: Core<K, V>,
         link: Option<AsyncLink>,
