@@ -5,32 +5,8 @@ use std::ops::Range;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::tree::{Key, Tree};
-use crate::table::Bytes;
-
-/// A member and its score. Its number is its place among all of them.
-#[derive(Debug, Clone)]
-struct Member {
-    name: Bytes,
-    score: f64,
-}
-
-/// Names of members and their scores by number.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Members(Vec<Member>);
-
-impl Members {
-    /// Name and score of a member, as they are ordered.
-    #[inline]
-    pub(super) fn name(&self, id: u32) -> &[u8] {
-        &self.0[id as usize].name
-    }
-
-    fn key(&self, id: u32) -> Key {
-        let score = self.0[id as usize].score;
-        Key { score, id }
-    }
-}
+use super::members::{Key, Member, Members};
+use super::tree::Tree;
 
 /// Members with a table to find one by its name and a tree to find one by its rank. They have no gaps: the last member
 /// gets the number of one that goes.

@@ -4,6 +4,7 @@
 //! a tree with counts to find a place in the order. Both refer to the members by number, so each name is held once.
 
 mod large;
+mod members;
 mod packed;
 #[cfg(test)]
 mod tests;

@@ -7,20 +7,13 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::large::Members;
+use super::members::{Key, Members};
 use super::order;
 
 /// Most members of a leaf.
 const LEAF: usize = 64;
 /// Most children of an inner node.
 const INNER: usize = 32;
-
-/// A member in the tree.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Key {
-    pub(super) score: f64,
-    pub(super) id: u32,
-}
 
 impl Key {
     fn order(self, other: Self, members: &Members) -> Ordering {
