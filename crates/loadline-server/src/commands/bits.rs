@@ -4,8 +4,8 @@ use loadline_store::{Edit, View};
 
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX, WRONG_TYPE};
-use super::strings::{LARGEST, bytes_of, fresh};
-use super::{Call, Effect, Keys, Known, ONE, Words, is, read, write};
+use super::strings::{bytes_of, fresh};
+use super::{Call, Effect, Keys, Known, LARGEST, ONE, Words, is, read, write};
 
 pub(super) const TABLE: &[Known] = &[
     write("SETBIT", 4, ONE, setbit),

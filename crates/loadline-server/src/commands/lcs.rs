@@ -4,8 +4,7 @@ use loadline_store::View;
 
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX};
-use super::strings::LARGEST;
-use super::{Call, Known, TWO, Words, is, read};
+use super::{Call, Known, LARGEST, TWO, Words, is, read};
 
 pub(super) const LCS: Known = read("LCS", -3, TWO, lcs);
 

@@ -61,6 +61,9 @@ use table::{
     sub, write,
 };
 
+/// The largest string, as in Redis.
+const LARGEST: usize = 512 << 20;
+
 /// The words of a command, its name first.
 type Words<'w> = &'w [&'w [u8]];
 

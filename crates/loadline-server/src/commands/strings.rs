@@ -9,7 +9,7 @@ use super::refusal::{
     NOT_FLOAT, NOT_INTEGER, OVERFLOW, Refusal, SYNTAX, TOO_LONG, WRONG_TYPE, wrong_number,
 };
 use super::reply::Reply;
-use super::{ALL, Call, Effect, Known, ONE, PAIRS, Words, is, read, write};
+use super::{ALL, Call, Effect, Known, LARGEST, ONE, PAIRS, Words, is, read, write};
 use crate::state::Shared;
 
 pub(super) const TABLE: &[Known] = &[
@@ -58,9 +58,6 @@ pub(super) const TABLE: &[Known] = &[
     write("INCRBYFLOAT", 3, ONE, incr_by_float),
     LCS,
 ];
-
-/// The largest string, as in Redis.
-pub(super) const LARGEST: usize = 512 << 20;
 
 fn get(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     call.show(words[1], reply_string)?;

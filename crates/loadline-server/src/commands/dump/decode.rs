@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use loadline_store::{Bytes, Fields, List, Members, SortedSet, Value};
 
 use super::{container, kind, length, listpack};
+use crate::commands::LARGEST;
 use crate::commands::numbers::double;
-use crate::commands::strings::LARGEST;
 use crate::commands::{hashes, sets, sorted_sets};
 use crate::settings::Settings;
 

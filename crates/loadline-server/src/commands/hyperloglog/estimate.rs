@@ -1,7 +1,7 @@
 //! The estimate of a HyperLogLog: Otmar Ertl, New cardinality estimation algorithms for `HyperLogLog` sketches,
 //! arXiv:1702.01284, algorithm 6, as in Redis. It needs no tables and no corrections by range.
 
-use super::sketch::REGISTERS;
+use super::REGISTERS;
 
 /// Bits of a hash behind those that choose the register.
 const REST: u32 = 50;

@@ -9,7 +9,7 @@ use loadline_store::{Edit, Value, View};
 use super::refusal::{Refusal, WRONG_TYPE};
 use super::strings::bytes_of;
 use super::{ALL, Call, Effect, Keys, Known, ONE, Words, is, read, write};
-use sketch::{Corrupt, Encoding, HEADER, REGISTERS, Raised};
+use sketch::{Encoding, Raised};
 
 pub(super) const TABLE: &[Known] = &[
     write("PFADD", -2, ONE, pfadd),
@@ -17,6 +17,15 @@ pub(super) const TABLE: &[Known] = &[
     write("PFMERGE", -2, Keys::TargetAndSources, pfmerge),
     write("PFDEBUG", 3, Keys::At(2, 2, 1), pfdebug),
 ];
+
+/// Bytes of the header of a sketch.
+const HEADER: usize = 16;
+/// Number of registers of a sketch.
+const REGISTERS: usize = 1 << 14;
+
+/// The sketch is not what its header says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Corrupt;
 
 const NO_SKETCH: &str = "WRONGTYPE Key is not a valid HyperLogLog string value.";
 

@@ -4,10 +4,8 @@
 //! highest bit says that it is out of date) is followed by 16,384 registers: in the dense encoding 6 bits each, in the
 //! sparse one as runs, see [`sparse`](super::sparse).
 
-use super::{estimate, sparse};
+use super::{Corrupt, HEADER, REGISTERS, estimate, sparse};
 
-pub(super) const HEADER: usize = 16;
-pub(super) const REGISTERS: usize = 1 << 14;
 const BITS: usize = 6;
 const DENSE_BYTES: usize = HEADER + REGISTERS * BITS / 8;
 const MAGIC: &[u8] = b"HYLL";
@@ -15,10 +13,6 @@ const ENCODING_AT: usize = 4;
 const ESTIMATE_AT: usize = 8;
 /// Set in the last byte of an estimate that is out of date.
 const OUTDATED: u8 = 0x80;
-
-/// The sketch is not what its header says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Corrupt;
 
 /// The encoding of the registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

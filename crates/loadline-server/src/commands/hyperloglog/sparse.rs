@@ -8,7 +8,7 @@
 //!
 //! Changes split and join runs in the same way as Redis does, so that the bytes are the same.
 
-use super::sketch::{Corrupt, HEADER, REGISTERS};
+use super::{Corrupt, HEADER, REGISTERS};
 
 /// The largest value of a register in a run.
 const LARGEST: u8 = 32;
