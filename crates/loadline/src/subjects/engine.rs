@@ -112,7 +112,7 @@ impl EngineSubject {
                 pacing: case.pacing,
                 ..load_block(case, seed)
             },
-            threads: Threads::of(target),
+            threads: target.own_threads(),
             refill: refill.transpose()?,
         })
     }

@@ -19,6 +19,7 @@ use super::connect::Endpoint;
 use super::engines::EngineAccess;
 use super::link::Path;
 use super::servers::{Child, ClusterChild, Storage};
+use super::threads::Threads;
 use super::tls;
 use crate::exit::Failure;
 use crate::plan::{Case, Plan, TlsFiles};
@@ -257,6 +258,20 @@ impl Opened {
             Access::Server(server) => server.child.iter().map(Child::pid).collect(),
             Access::Cluster(cluster) => cluster.children(),
             Access::Ram(_) | Access::Engine(_) => Vec::new(),
+        }
+    }
+
+    /// The threads whose CPU time is that of the target: those of a server that this run has started, or of an engine in
+    /// this process.
+    pub(crate) fn own_threads(&self) -> Threads {
+        match (&self.access, &self.target) {
+            // The null server's threads for connections are not those of an engine.
+            (_, Target::Engine(engine)) if engine.choice == Choice::Null => Threads::none(),
+            (Access::Engine(engine), _) => Threads::of_engine(engine.threads().to_vec()),
+            _ => self
+                .children()
+                .first()
+                .map_or_else(Threads::none, |pid| Threads::of_process((*pid).into())),
         }
     }
 

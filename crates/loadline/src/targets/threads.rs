@@ -6,9 +6,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::opened::{Access, Opened};
-use crate::target::{Choice, Target};
-
 /// The threads of a subject.
 #[derive(Debug, Clone)]
 pub(crate) struct Threads {
@@ -22,27 +19,19 @@ pub(crate) struct Threads {
 pub(crate) type Reading = BTreeMap<u32, u64>;
 
 impl Threads {
-    /// The threads of a server that this run has started, or of an engine in this process.
-    pub(crate) fn of(target: &Opened) -> Self {
-        // The null server's threads for connections are not those of an engine.
-        let is_null =
-            matches!(&target.target, Target::Engine(engine) if engine.choice == Choice::Null);
-        match &target.access {
-            _ if is_null => Self {
-                tasks: None,
-                only: None,
-            },
-            Access::Engine(engine) => Self {
-                tasks: Some(tasks_of("self")),
-                only: Some(engine.threads().to_vec()),
-            },
-            _ => Self {
-                tasks: target
-                    .children()
-                    .first()
-                    .map(|pid| tasks_of(&pid.to_string())),
-                only: None,
-            },
+    /// No threads, for a subject whose threads cannot be counted.
+    pub(super) fn none() -> Self {
+        Self {
+            tasks: None,
+            only: None,
+        }
+    }
+
+    /// These threads of this process.
+    pub(super) fn of_engine(ids: Vec<u32>) -> Self {
+        Self {
+            tasks: Some(tasks_of("self")),
+            only: Some(ids),
         }
     }
 

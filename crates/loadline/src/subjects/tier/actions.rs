@@ -4,12 +4,11 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loadline_cache::codec::{Codec, CodecError};
 use loadline_cache::{Cache, Tier};
 use loadline_client::commands::get;
 use loadline_client::{Client, pool};
 
-use super::load;
+use super::load::AnyCodec;
 use super::pool::Pool;
 use super::probe::Parted;
 use crate::object::{Format, Object};
@@ -40,27 +39,6 @@ impl Action for Parted {
         objects
             .iter()
             .try_fold(true, |all, object| Ok(Parted::call(self, *object)? && all))
-    }
-}
-
-/// Objects in a cache, with their codec.
-pub(super) struct AnyCodec(pub(super) Format);
-
-/// No codec of loadline-cache has it.
-const CODEC_ID: u8 = 200;
-
-impl Codec<Object> for AnyCodec {
-    fn id(&self) -> u8 {
-        CODEC_ID
-    }
-
-    fn encode(&self, value: &Object, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
-        Ok(self.0.encode(value, bytes)?)
-    }
-
-    fn decode(&self, bytes: &[u8]) -> Result<Object, CodecError> {
-        load::note_decoded();
-        Ok(self.0.decode(bytes)?)
     }
 }
 

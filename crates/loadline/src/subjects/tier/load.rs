@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use loadline_cache::codec::{Codec, CodecError};
 use loadline_cache::{Batch as Writes, Cache, Error as CacheError, KeyValue, Tier};
 use loadline_load::block::Block;
 use loadline_load::call::{AHEAD, Callee, Callers};
@@ -17,7 +18,6 @@ use loadline_load::workload::{Chooser, Number, Workload};
 use loadline_load::{Control, Error};
 use loadline_measure::Histogram;
 
-use super::actions::AnyCodec;
 use super::place::Watched;
 use super::pool::Pool;
 use super::{Bench, load_block, workload};
@@ -49,8 +49,29 @@ thread_local! {
 }
 
 /// Called by the codec when it decodes an object.
-pub(super) fn note_decoded() {
+fn note_decoded() {
     ANSWERER.set(Answerer::Tier);
+}
+
+/// Objects in a cache, with their codec.
+pub(super) struct AnyCodec(pub(super) Format);
+
+/// No codec of loadline-cache has it.
+const CODEC_ID: u8 = 200;
+
+impl Codec<Object> for AnyCodec {
+    fn id(&self) -> u8 {
+        CODEC_ID
+    }
+
+    fn encode(&self, value: &Object, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+        Ok(self.0.encode(value, bytes)?)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Object, CodecError> {
+        note_decoded();
+        Ok(self.0.decode(bytes)?)
+    }
 }
 
 /// The gets of a block.

@@ -75,7 +75,7 @@ impl OpenPlace {
                     client: client(opened, path.as_ref())?,
                     direct: server.endpoint.clone(),
                     path,
-                    threads: Threads::of(opened),
+                    threads: opened.own_threads(),
                 };
                 let null = NullPlace::open(server.endpoint.server(), place, plan)?;
                 (Reach::Server(Box::new(reach)), Some(null))
