@@ -13,13 +13,13 @@ use super::aside::{self, Kept, Piece};
 pub use super::end::Torn;
 use super::end::{Broken, about, end_of, ends_early, find_end, sequence_behind};
 use super::file::SegmentFile;
-use super::hint::{self, Hints, Ignored, Looked, Sealed, StoredHint};
+use super::hint::{self, Content, Hints, Ignored, Looked, Sealed, StoredHint};
 use super::mark::{self, FoundMark};
 use super::op::DATABASES;
 use super::scan::{Scan, last_byte, scan};
 use super::segment::{self, BadHead, HEAD_BYTES, Head, Segment};
 use crate::error::Error;
-use crate::storage::{Access, Storage, Stored, with_bytes};
+use crate::storage::{Access, Storage, with_bytes};
 
 /// The remainder of a log.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(crate) struct Recovered {
     /// The segments that have a meaning, the oldest first.
     pub(crate) segments: Vec<Arc<Segment>>,
     /// For each of them the hint that is read in its place, if there is one.
-    pub(crate) hints: Vec<Option<Arc<dyn Stored>>>,
+    pub(crate) hints: Vec<Option<Content>>,
     /// Number of hints that were ignored.
     pub(crate) ignored_hints: u64,
     /// Position and number of the next record.
@@ -464,7 +464,7 @@ fn open_segments(storage: &dyn Storage, files: Vec<SegmentFile>) -> Result<Recov
         if let Some(hint) = &hint {
             segment.set_hint(hint.bytes);
         }
-        recovered.hints.push(hint.and_then(|hint| hint.file));
+        recovered.hints.push(hint.and_then(|hint| hint.content));
         recovered.segments.push(Arc::new(segment));
     }
     Ok(recovered)

@@ -400,8 +400,13 @@ fn lock(path: &Path) -> Result<File, Refused> {
     }
     // The number is for messages only, so a full disk is no reason not to open the store.
     let text = format!("{}\n", std::process::id());
+    // Most numbers are as long as the one before, and cutting a file off takes longer than to look.
     let _ = file
         .write_all_at(text.as_bytes(), 0)
-        .and_then(|()| file.set_len(text.len() as u64));
+        .and_then(|()| file.metadata())
+        .and_then(|now| match now.len() == text.len() as u64 {
+            true => Ok(()),
+            false => file.set_len(text.len() as u64),
+        });
     Ok(file)
 }

@@ -63,6 +63,12 @@ fn recover(
     let examined = recovery::examine(&*storage, hints)?;
     let recovered = recovery::recover(&*storage, examined, false)?;
     let mut databases = Inner::empty_databases(options);
+    for (database, puts) in databases.iter_mut().zip(recovered.puts) {
+        // A new store can become any size.
+        if recovered.operations > 0 {
+            database.expect(puts);
+        }
+    }
     replay::replay(&*storage, &recovered, options, &mut databases)?;
     let mut opened = Opened {
         torn: recovered.torn.clone(),

@@ -9,13 +9,13 @@ use super::writer::new_string;
 use crate::error::Error;
 use crate::keyspace::{Keyspace, LockedKey, NewString, Purpose};
 use crate::log::Appended;
-use crate::log::hint::{Hint, Sealed};
+use crate::log::hint::{Content, Hint, Sealed};
 use crate::log::op::{Kind, Op, Ops};
 use crate::log::record::{HEADER_BYTES, bodies};
 use crate::log::recovery::Recovered;
 use crate::log::segment::{self, HEAD_BYTES, Head, Segment};
 use crate::record::Outside;
-use crate::storage::{Access, Storage, Stored, with_bytes};
+use crate::storage::{Access, Storage, with_bytes};
 use crate::sync;
 use crate::value::Entry;
 
@@ -134,7 +134,7 @@ impl Part<'_> {
             let read = match &recovered.hints[index] {
                 Some(hint) => {
                     let next = recovered.segments.get(index + 1);
-                    self.replay_hint(segment, next.map(|next| &next.head), &**hint)
+                    self.replay_hint(segment, next.map(|next| &next.head), hint)
                 }
                 None => {
                     segment.file.announce(Access::Whole);
@@ -164,13 +164,12 @@ impl Part<'_> {
         &mut self,
         segment: &Segment,
         next: Option<&Head>,
-        hint: &dyn Stored,
+        hint: &Content,
     ) -> Result<(), Stop> {
         let changed = || Stop::Io(io::ErrorKind::InvalidData.into());
         let sealed = next.and_then(|next| Sealed::new(segment.head, next));
         let sealed = sealed.ok_or_else(changed)?;
-        let bytes = hint.len().map_err(Stop::Io)? as usize;
-        let read = with_bytes(hint, 0, bytes, |file| {
+        let read = hint.show(|file| {
             let hint = Hint::read(file, &sealed).map_err(|_| changed())?;
             let mut waiting = Vec::with_capacity(MOST_WAITING);
             hint.records(|record, ops| {

@@ -14,7 +14,7 @@ use super::op::{Kind, Ops};
 use super::record::{ALIGNMENT, HEADER_BYTES, MAX_BODY_BYTES};
 use super::scan;
 use super::segment::{self, HEAD_BYTES};
-pub(crate) use stored::{FoundHint, Hints, Looked, StoredHint};
+pub(crate) use stored::{Content, FoundHint, Hints, Looked, StoredHint};
 
 /// Bytes in front of the first record.
 const HINT_HEAD_BYTES: usize = 64;

@@ -1,5 +1,6 @@
 //! The file of a hint, and what it is good for.
 
+use std::io;
 use std::sync::Arc;
 
 use super::{Hint, Ignored, Sealed, build, name};
@@ -17,12 +18,32 @@ pub(crate) enum Hints {
     Compare,
 }
 
+/// Bytes of a hint that stays in memory between its two readings.
+const MOST_COPIED: u64 = 4 << 10;
+
 /// A hint that stays.
 #[derive(Debug)]
 pub(crate) struct FoundHint {
     pub(crate) bytes: u64,
-    /// The file, if it is read in the place of the segment.
-    pub(crate) file: Option<Arc<dyn Stored>>,
+    /// Its content, if it is read in the place of the segment.
+    pub(crate) content: Option<Content>,
+}
+
+/// The content of a hint.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Copy(Box<[u8]>),
+    File(Arc<dyn Stored>, u64),
+}
+
+impl Content {
+    /// Shows `look` the bytes.
+    pub(crate) fn show<R>(&self, look: impl FnOnce(&[u8]) -> R) -> io::Result<R> {
+        match self {
+            Self::Copy(bytes) => Ok(look(bytes)),
+            Self::File(file, bytes) => with_bytes(&**file, 0, *bytes as usize, look),
+        }
+    }
 }
 
 /// The result of a look at a hint.
@@ -99,13 +120,15 @@ impl StoredHint {
                 Hints::Compare => compare(all, hint, sealed, segment).map(|()| None),
                 _ => Err(Ignored::Disagrees),
             };
-            Ok((looked, synced))
+            let copy = (self.bytes <= MOST_COPIED).then(|| Content::Copy(all.into()));
+            Ok((looked.map(|scan| (scan, copy)), synced))
         });
         match looked {
-            Ok((Ok(scan), synced)) => {
-                let file = scan.is_some().then(|| Arc::clone(&self.file));
+            Ok((Ok((scan, copy)), synced)) => {
+                let whole = || Content::File(Arc::clone(&self.file), self.bytes);
+                let content = scan.is_some().then(|| copy.unwrap_or_else(whole));
                 Looked {
-                    hint: Some(Ok(self.kept(file))),
+                    hint: Some(Ok(self.kept(content))),
                     scan,
                     synced,
                 }
@@ -118,10 +141,10 @@ impl StoredHint {
         }
     }
 
-    fn kept(self, file: Option<Arc<dyn Stored>>) -> FoundHint {
+    fn kept(self, content: Option<Content>) -> FoundHint {
         FoundHint {
             bytes: self.bytes,
-            file,
+            content,
         }
     }
 

@@ -31,6 +31,28 @@ fn a_store_is_there_after_it_was_closed_or_dropped() {
     }
 }
 
+/// What an empty part takes is most of the memory of such a store, and of the time in which it is opened.
+#[test]
+fn store_of_few_keys_is_opened_with_fewer_parts_and_can_grow() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options::new()).unwrap();
+    store.put(b"one", b"value").unwrap();
+    let as_new = store.stats().memory_bytes;
+    drop(store);
+    let store = Store::open(dir.path(), Options::new()).unwrap();
+    let reopened = store.stats().memory_bytes;
+    assert!(reopened < as_new / 3, "{reopened} of {as_new} bytes");
+    for number in 0..20_000_u32 {
+        store.put(&number.to_le_bytes(), b"value").unwrap();
+    }
+    let expected = held(&store);
+    assert_eq!(expected.len(), 20_001);
+    drop(store);
+    let store = Store::open(dir.path(), Options::new()).unwrap();
+    assert_eq!(held(&store), expected);
+    assert!(store.stats().memory_bytes > as_new);
+}
+
 /// They go without a look-up and without a write.
 #[test]
 fn entries_from_before_a_store_was_opened_expire_in_the_background() {
