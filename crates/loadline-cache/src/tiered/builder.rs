@@ -313,7 +313,7 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
             .map_or(Ok(()), |(tier, _)| tier.check())?;
         let keeps = self.tier.as_ref().map(|(tier, _)| tier.source.keeps());
         let keeps = keeps.transpose()?;
-        let is_shared = self.tier.as_ref().map(|(tier, _)| tier.source.is_shared());
+        let is_shared = self.tier.as_ref().map(|(tier, _)| tier.is_shared());
         let is_shared = is_shared.transpose()?.unwrap_or(false);
         let lower = self.tier.zip(keeps).map(|((tier, codec), keeps)| {
             source = Some((tier.source, tier.timeout));
@@ -322,6 +322,7 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
                 format: tier.format,
                 prefix: tier.prefix,
                 keeps,
+                on_error: tier.on_error,
                 mode: tier.mode,
                 select: self.select,
                 timeout: tier.timeout,

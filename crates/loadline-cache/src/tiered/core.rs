@@ -9,6 +9,7 @@ use loadline_client::tracking::Invalidation;
 use super::backlog::{Token, Write};
 use super::clock::Clock;
 use super::entry::{Entry, Freshness, Lifetimes, NEVER};
+use super::failure::Failure;
 use super::flights::{Flights, Lead};
 use super::frame::Times;
 use super::key::Key;
@@ -17,6 +18,7 @@ use super::memory::Memory;
 use super::metrics::{Metrics, Stats};
 use super::weigh::{ARC_BYTES, allocated};
 use super::worth::Worth;
+use crate::Error;
 
 /// Bytes of an entry beyond its key and its fields: its place in the lists and the table of memory, with their room to
 /// spare, and the counts of the `Arc`. Measured by `tests/memory.rs`.
@@ -295,6 +297,20 @@ impl<K: Key, V> Core<K, V> {
     pub(crate) fn writes_below(&self) -> bool {
         let lower = self.lower.as_ref();
         lower.is_some_and(|lower| lower.mode != WriteMode::ReadOnly)
+    }
+
+    /// Tells of an error of the tier below.
+    pub(crate) fn note(&self, error: &Error) {
+        let lower = self.lower.as_ref();
+        if let Some(note) = lower.and_then(|lower| lower.on_error.as_ref()) {
+            note(error);
+        }
+    }
+
+    /// The reason of an error of the tier below, which is told of.
+    pub(crate) fn failed(&self, error: Error) -> Failure {
+        self.note(&error);
+        error.into()
     }
 
     /// Whether processes share the tier below.

@@ -16,7 +16,7 @@ use super::key::Key;
 use super::metrics::{TierMetrics, TierStats};
 use super::trace;
 use super::worth::Ledger;
-use crate::{Found, LeasedWrite};
+use crate::{Error, Found, LeasedWrite};
 
 /// When a value that was loaded or inserted is written to the tier. The documentation of the
 /// [crate](crate#several-processes) says for each mode what other processes can see.
@@ -46,12 +46,16 @@ pub(crate) type Select<K, V> = Box<dyn Fn(&K, &V, Duration) -> bool + Send + Syn
 /// Whether a tier can keep keys like this one.
 pub(crate) type Keeps = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
+/// Is told of the errors of a tier.
+pub(crate) type OnError = Box<dyn Fn(&Error) + Send + Sync>;
+
 /// A tier of bytes.
 pub(crate) struct Lower<K, V> {
     pub(crate) codec: Arc<dyn Codec<V>>,
     pub(crate) format: Format,
     pub(crate) prefix: Vec<u8>,
     pub(crate) keeps: Keeps,
+    pub(crate) on_error: Option<OnError>,
     pub(crate) mode: WriteMode,
     pub(crate) select: Option<Select<K, V>>,
     pub(crate) timeout: Duration,

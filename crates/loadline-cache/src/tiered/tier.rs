@@ -7,7 +7,7 @@ use super::backlog::Bounds;
 use super::breaker::BreakerPolicy;
 use super::frame::{Compression, Format};
 use super::hedge::HedgeAt;
-use super::lower::{Keeps, WriteMode};
+use super::lower::{Keeps, OnError, WriteMode};
 #[cfg(feature = "tokio")]
 use crate::AsyncKeyValue;
 use crate::leases::CANNOT_LEASE;
@@ -29,7 +29,7 @@ impl Tier {
         if self.lease.is_none() {
             return Ok(());
         }
-        if !self.source.is_shared()? {
+        if !self.is_shared()? {
             return Err(CANNOT_LEASE);
         }
         if self.mode != WriteMode::Through || self.hedge.is_some() {
@@ -41,22 +41,25 @@ impl Tier {
     }
 }
 
-impl Source {
+impl Tier {
     /// Whether processes share it.
     ///
     /// # Errors
     /// [`Error::Url`].
     pub(crate) fn is_shared(&self) -> Result<bool, Error> {
-        Ok(match self {
-            Self::Url(url) => {
+        let is_shared = match &self.source {
+            Source::Url(url) => {
                 matches!(Place::parse(url)?, Place::Server(..) | Place::Cluster(..))
             }
-            Self::Threads(store) => store.is_shared(),
+            Source::Threads(store) => store.is_shared(),
             #[cfg(feature = "tokio")]
-            Self::Tasks(store) => store.is_shared(),
-        })
+            Source::Tasks(store) => store.is_shared(),
+        };
+        Ok(is_shared && !self.is_exclusive)
     }
+}
 
+impl Source {
     /// Whether it can keep keys like one.
     ///
     /// # Errors
@@ -103,6 +106,8 @@ pub struct Tier {
     pub(crate) is_tracked: bool,
     pub(crate) hedge: Option<HedgeAt>,
     pub(crate) lease: Option<Duration>,
+    pub(crate) is_exclusive: bool,
+    pub(crate) on_error: Option<OnError>,
 }
 
 impl Tier {
@@ -144,6 +149,8 @@ impl Tier {
             is_tracked: false,
             hedge: None,
             lease: None,
+            is_exclusive: false,
+            on_error: None,
         }
     }
 
@@ -279,6 +286,22 @@ impl Tier {
     #[must_use]
     pub fn shared_loads(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
+        self
+    }
+
+    /// Takes no leases: this process alone uses the keys with the [prefix](Self::prefix). Default off: processes
+    /// [share](crate#several-processes) a server or a cluster.
+    #[must_use]
+    pub fn exclusive(mut self) -> Self {
+        self.is_exclusive = true;
+        self
+    }
+
+    /// Calls `note` with each error of the store, or of connecting to it, which callers of the cache never see. `note` must
+    /// not call the cache. A request that only takes too long is no error.
+    #[must_use]
+    pub fn on_error(mut self, note: impl Fn(&Error) + Send + Sync + 'static) -> Self {
+        self.on_error = Some(Box::new(note));
         self
     }
 

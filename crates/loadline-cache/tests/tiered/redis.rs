@@ -5,6 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use loadline_cache::codec::Raw;
@@ -170,8 +171,13 @@ fn server_that_is_back_is_found_by_the_next_probe() {
 fn a_server_that_is_not_there_yet_is_found_later() {
     let (mut redis, loads) = (Redis::start(), Count::default());
     redis.kill();
-    let pages = numbered(tier(&redis).timeout(TIMEOUT), &loads);
+    let (said, errors) = channel();
+    let tier = tier(&redis).timeout(TIMEOUT);
+    let tier = tier.on_error(move |error| said.send(error.to_string()).unwrap());
+    let pages = numbered(tier, &loads);
     assert!(pages.get(&1).unwrap().is_some());
+    let error = errors.try_recv().unwrap();
+    assert!(error.contains("refused"), "{error}");
     let _redis = Redis::start_at(Arc::clone(&redis.port));
     recovers(&pages, 1_000);
 }
@@ -291,6 +297,27 @@ fn garbage_other_types_and_evicted_keys_are_loaded_again() {
         [Found::TierFailed, Found::Loaded, Found::Written]
     );
     assert_eq!(found(&pages(&redis, &loads), 1)[1..], [Found::InTier]);
+}
+
+#[test]
+fn exclusive_tier_takes_no_leases() {
+    let (redis, loads) = (Redis::start(), Count::default());
+    let commands = |tier: Tier| {
+        redis.run(&["CONFIG", "RESETSTAT"]);
+        let found = found(&numbered(tier, &loads), 1);
+        let mut stats = redis.command_stats();
+        for name in ["config|resetstat", "info", "hello"] {
+            stats.remove(name);
+        }
+        let mut commands: Vec<_> = stats.into_keys().collect();
+        commands.sort();
+        (found.last().copied(), commands.join(" "))
+    };
+    let alone = commands(tier(&redis).exclusive());
+    assert_eq!(alone, (Some(Found::Written), "get set".into()));
+    let (last, shared) = commands(tier(&redis).prefix("shared:"));
+    assert_eq!(last, Some(Found::Written));
+    assert!(shared.contains("evalsha"), "{shared}");
 }
 
 #[test]

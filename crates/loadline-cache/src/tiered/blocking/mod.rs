@@ -169,6 +169,7 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
                 is_whole = flow.is_continue();
                 flow
             });
+            let scanned = scanned.inspect_err(|error| shared.core.note(error));
             warming.scanned(keys, scanned.is_ok() && is_whole);
         }
         while let Some(batch) = shared.core.warm_next(&mut warming) {
@@ -263,17 +264,29 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
 
 impl<K: Key, V> Shared<K, V> {
     fn store(&self) -> Result<&dyn KeyValue, Failure> {
-        let store = self.link.as_ref().and_then(Link::store);
+        let link = self.link.as_ref().ok_or(Failure::NotDone)?;
+        let store = link.store().unwrap_or_else(|error| {
+            self.core.note(&error);
+            None
+        });
         store.ok_or(Failure::NotDone)
     }
 
+    /// The result of a request to the store.
+    fn on_store<T>(
+        &self,
+        request: impl FnOnce(&dyn KeyValue) -> Result<T, Error>,
+    ) -> Result<T, Failure> {
+        request(self.store()?).map_err(|error| self.core.failed(error))
+    }
+
     fn lease(&self, keys: &[&[u8]], leasing: &Leasing<'_>) -> Result<Vec<Leased>, Failure> {
-        Ok(self.store()?.lease(keys, &leasing.token, leasing.time)?)
+        self.on_store(|store| store.lease(keys, &leasing.token, leasing.time))
     }
 
     /// Copies of the values of keys.
     fn read(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Failure> {
-        read!(self.store()?, keys)
+        self.on_store(|store| read!(store, keys))
     }
 
     /// Reads keys and decodes their values where they were received. Returns the time without decoding as well.
@@ -289,7 +302,7 @@ impl<K: Key, V> Shared<K, V> {
                     decoded.push(value);
                 }
             };
-            (self.store()?).visit_many(keys, lower.value_bytes(), &mut visit)?;
+            self.on_store(|store| store.visit_many(keys, lower.value_bytes(), &mut visit))?;
             Ok(decoded)
         });
         (read, elapsed.saturating_sub(decoding))
@@ -298,12 +311,12 @@ impl<K: Key, V> Shared<K, V> {
     fn write(&self, writes: &[(Vec<u8>, Write)]) -> Written {
         match self.core.is_shared() {
             true => self.write_leased(&to_leased(writes)),
-            false => write_alone!(self.store()?, writes),
+            false => self.on_store(|store| write_alone!(store, writes)),
         }
     }
 
     fn write_leased(&self, writes: &[LeasedWrite<'_>]) -> Written {
-        Ok(overtaken(self.store()?.write_leased(writes)?))
+        self.on_store(|store| Ok(overtaken(store.write_leased(writes)?)))
     }
 
     /// Writes the backlog. If another thread is doing so, returns its writes.
@@ -409,13 +422,16 @@ impl Link {
         Ok(())
     }
 
-    fn store(&self) -> Option<&dyn KeyValue> {
+    /// `None` if another caller is opening it.
+    fn store(&self) -> Result<Option<&dyn KeyValue>, Error> {
         if let Some(store) = self.store.get() {
-            return Some(&**store);
+            return Ok(Some(&**store));
         }
         // One caller waits for the connection; it counts as a failure for the others.
-        let _opening = self.opening.try_lock().ok()?;
-        self.try_open().ok()?;
-        self.store.get().map(|store| &**store)
+        let Ok(_opening) = self.opening.try_lock() else {
+            return Ok(None);
+        };
+        self.try_open()?;
+        Ok(self.store.get().map(|store| &**store))
     }
 }

@@ -121,7 +121,7 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         let begun = Instant::now();
         match store.begin_get(&fetch.keys(&question), patience) {
             Begun::Done(values) => {
-                let values = values.map_err(Failure::from);
+                let values = values.map_err(|error| core.failed(error));
                 core.answered(fetch, question, values, begun.elapsed());
             }
             Begun::Late(rest) => self.race(fetch, question, rest, begun),
@@ -191,7 +191,9 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
         let (shared, end) = (Arc::clone(self), Arc::clone(&race));
         start("cache-read", move || {
             let values = catch_unwind(AssertUnwindSafe(rest));
-            let values = values.map_or(Err(Failure::Opaque), |values| Ok(values?));
+            let values = values.map_or(Err(Failure::Opaque), |values| {
+                values.map_err(|error| shared.core.failed(error))
+            });
             if let Some((values, elapsed)) = end.read_ended((values, begun.elapsed())) {
                 shared.core.read_late(keys, &values, elapsed);
             }

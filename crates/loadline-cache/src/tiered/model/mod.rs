@@ -69,6 +69,7 @@ fn core(
         format: Format::default(),
         prefix: b"p:".to_vec(),
         keeps: Box::new(|_| true),
+        on_error: None,
         mode,
         select: None,
         timeout: Duration::MAX,

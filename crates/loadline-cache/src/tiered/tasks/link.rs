@@ -48,8 +48,7 @@ impl AsyncLink {
         self.store.get_or_try_init(open).await
     }
 
-    /// `None` if it cannot be opened now.
-    pub(super) async fn store(&self) -> Option<&dyn AsyncKeyValue> {
-        self.try_open().await.ok().map(|store| &**store)
+    pub(super) async fn store(&self) -> Result<&dyn AsyncKeyValue, Error> {
+        self.try_open().await.map(|store| &**store)
     }
 }

@@ -31,10 +31,15 @@ pub(crate) use self::link::AsyncLink;
 /// The result of a request to the store, unless its time is over before.
 macro_rules! on_store {
     ($shared:expr, $store:ident => $request:expr) => {{
-        let link = $shared.link.as_ref().ok_or(Failure::NotDone)?;
+        let (core, link) = (&$shared.core, &$shared.link);
+        let link = link.as_ref().ok_or(Failure::NotDone)?;
         let request = async {
-            let $store = link.store().await.ok_or(Failure::NotDone)?;
-            $request
+            let $store = link.store().await.map_err(|error| {
+                core.note(&error);
+                Failure::NotDone
+            })?;
+            let answer: Result<_, Error> = async { $request }.await;
+            answer.map_err(|error| core.failed(error))
         };
         let answer = tokio::time::timeout(link.timeout, request).await;
         answer.unwrap_or(Err(Failure::Unknown))
@@ -158,7 +163,10 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
         let (shared, until) = (&self.shared, tokio::time::Instant::now() + time);
         let mut warming = shared.core.warm_up(bytes, time)?;
         if let Some(link) = &shared.link
-            && let Some(store) = link.store().await
+            && let Ok(store) = link
+                .store()
+                .await
+                .inspect_err(|error| shared.core.note(error))
         {
             let (prefix, mut keys) = (warming.prefix().to_vec(), Vec::new());
             let mut is_whole = true;
@@ -170,6 +178,7 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
             // The timeout of a request is not that of a walk.
             let walk = store.scan_keys(&prefix, &mut visit);
             let scanned = tokio::time::timeout_at(until + link.timeout, walk).await;
+            let scanned = scanned.map(|walk| walk.inspect_err(|error| shared.core.note(error)));
             warming.scanned(keys, matches!(scanned, Ok(Ok(()))) && is_whole);
         }
         while let Some(batch) = shared.core.warm_next(&mut warming) {
@@ -333,7 +342,7 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
     }
 
     async fn lease(&self, keys: &[&[u8]], leasing: &Leasing<'_>) -> Result<Vec<Leased>, Failure> {
-        on_store!(self, store => Ok(store.lease(keys, &leasing.token, leasing.time).await?))
+        on_store!(self, store => store.lease(keys, &leasing.token, leasing.time).await)
     }
 
     /// Loads values at the same time.
