@@ -125,7 +125,7 @@ mod tasks;
 mod tiered;
 
 pub use batch::Batch;
-pub use blocking::{Begun, KeyValue, Rest, open};
+pub use blocking::{Begun, KeyValue, Rest, connect, open};
 pub use error::{Error, LoadError};
 pub use leases::{Leased, LeasedWrite};
 #[cfg(feature = "tokio")]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use loadline_client::cluster::slot_of;
-use loadline_client::{Cmd, FromReply, cmd};
+use loadline_client::{ArgWriter, Cmd, FromReply, OwnedReply, ToArgs, cmd};
 
 use crate::Error;
 use crate::batch::{Batch, Write};
@@ -11,6 +11,9 @@ use crate::place::Wait;
 
 /// Keys that one page of a walk asks for.
 pub(crate) const PAGE_KEYS: u64 = 1_000;
+
+/// Writes that one command performs at most. Redis takes about a million arguments.
+const MOST_TOGETHER: usize = 100_000;
 
 /// Tries of a request on a cluster whose slots are moving, and the pause between two of them.
 pub(crate) const TRIES: u32 = 100;
@@ -35,12 +38,50 @@ pub(crate) fn delete(key: &[u8]) -> Cmd<u64> {
 }
 
 /// The writes of a batch. Every reply is one that is not looked at.
-pub(crate) fn writes(batch: &Batch) -> Vec<Cmd<loadline_client::OwnedReply>> {
-    let command = |write: &Write| match write {
-        Write::Put { key, value, ttl } => put(key, value, *ttl),
-        Write::Delete { key } => cmd("DEL").arg(&key[..]),
+pub(crate) fn writes(batch: &Batch) -> Vec<Cmd<OwnedReply>> {
+    let command = |write: Write<'_>| match write {
+        Write::Put { key, value, ttl } => put(key, value, ttl),
+        Write::Delete { key } => cmd("DEL").arg(key),
     };
-    batch.writes.iter().map(command).collect()
+    batch.writes().map(command).collect()
+}
+
+/// The one command that performs all writes of a batch, if there is one: a server performs it as a whole, as it does a
+/// transaction.
+pub(crate) fn as_one(batch: &Batch) -> Option<Cmd<OwnedReply>> {
+    let mut writes = batch.writes();
+    if let (Some(Write::Put { key, value, ttl }), 1) = (writes.next(), batch.len()) {
+        return Some(put(key, value, ttl));
+    }
+    if batch.is_empty() || batch.len() > MOST_TOGETHER {
+        return None;
+    }
+    let is_put = |write: Write<'_>| matches!(write, Write::Put { ttl: None, .. });
+    let is_delete = |write: Write<'_>| matches!(write, Write::Delete { .. });
+    if batch.writes().all(is_put) {
+        return Some(cmd("MSET").arg(Arguments(batch)));
+    }
+    let deletes = batch.writes().all(is_delete);
+    deletes.then(|| cmd("DEL").arg(Arguments(batch)))
+}
+
+/// The keys of a batch, each followed by its value if it has one.
+struct Arguments<'b>(&'b Batch);
+
+impl ToArgs for Arguments<'_> {
+    fn count(&self) -> usize {
+        let puts = self.0.iter().filter(|(_, value)| value.is_some());
+        self.0.len() + puts.count()
+    }
+
+    fn write_args(&self, out: &mut ArgWriter<'_>) {
+        for (key, value) in self.0.iter() {
+            out.arg(key);
+            if let Some(value) = value {
+                out.arg(value);
+            }
+        }
+    }
 }
 
 /// Waits for replicas.
@@ -98,7 +139,7 @@ pub(crate) fn pattern(prefix: &[u8]) -> Vec<u8> {
 /// # Errors
 /// [`Error::Slots`] unless all keys of the batch are in one slot.
 pub(crate) fn check_slots(batch: &Batch) -> Result<(), Error> {
-    let mut slots = batch.writes.iter().map(|write| slot_of(write.key()));
+    let mut slots = batch.writes().map(|write| slot_of(write.key()));
     let first = slots.next();
     if slots.any(|slot| Some(slot) != first) {
         return Err(Error::Slots);
@@ -128,6 +169,29 @@ mod tests {
     fn a_prefix_is_taken_by_its_letters() {
         assert_eq!(pattern(b"a*[b]\\?"), b"a\\*\\[b\\]\\\\\\?*");
         assert_eq!(pattern(b""), b"*");
+    }
+
+    #[test]
+    fn a_batch_is_one_command_where_redis_has_one() {
+        let words = |batch: &Batch| {
+            let one = as_one(batch)?;
+            let words: Vec<_> = one.words().map(String::from_utf8_lossy).collect();
+            Some(words.join(" "))
+        };
+        let (mut batch, ttl) = (Batch::new(), Duration::from_secs(1));
+        assert_eq!(words(&batch), None);
+        batch.put_for(b"a", b"1", ttl);
+        assert_eq!(words(&batch).unwrap(), "SET a 1 PX 1000");
+        batch.put(b"b", b"2");
+        assert_eq!(words(&batch), None);
+        batch.clear();
+        batch.put(b"a", b"1").put(b"b", b"");
+        assert_eq!(words(&batch).unwrap(), "MSET a 1 b ");
+        batch.delete(b"c");
+        assert_eq!(words(&batch), None);
+        batch.clear();
+        batch.delete(b"b").delete(b"c");
+        assert_eq!(words(&batch).unwrap(), "DEL b c");
     }
 
     #[test]

@@ -18,10 +18,10 @@ pub(crate) use run_confirmed;
 /// Performs the writes of a batch one after the other.
 macro_rules! write_each {
     ($store:expr, $batch:expr $(, $await:tt)?) => {{
-        for write in &$batch.writes {
+        for write in $batch.writes() {
             match write {
                 Write::Put { key, value, ttl: Some(ttl) } => {
-                    $store.put_for(key, value, *ttl)$(.$await)??;
+                    $store.put_for(key, value, ttl)$(.$await)??;
                 }
                 Write::Put { key, value, ttl: None } => $store.put(key, value)$(.$await)??,
                 Write::Delete { key } => drop($store.delete(key)$(.$await)??),
@@ -32,9 +32,13 @@ macro_rules! write_each {
 }
 pub(crate) use write_each;
 
-/// Runs the writes of a batch as a transaction.
+/// Runs the writes of a batch as one command or as a transaction.
 macro_rules! apply_on {
     ($connection:expr, $batch:expr, $wait:expr $(, $await:tt)?) => {{
+        if let Some(request) = requests::as_one($batch) {
+            run_confirmed($connection, request, $wait)$(.$await)??;
+            return Ok(());
+        }
         let request = atomic(requests::writes($batch));
         let replies = run_confirmed($connection, request, $wait)$(.$await)??;
         for reply in replies.into_iter().flatten() {

@@ -215,11 +215,17 @@ fn threads_find_the_same_everywhere() {
         store
             .put_for(&two, b"short", Duration::from_secs(1_000))
             .unwrap();
-        let both = store.get_many(&[&two, b"threads:none", &one]).unwrap();
-        assert_eq!(
-            both,
-            [Some(b"short".to_vec()), None, Some(b"a\0b".to_vec())]
-        );
+        let keys: [&[u8]; 3] = [&two, b"threads:none", &one];
+        let all = [Some(b"short".to_vec()), None, Some(b"a\0b".to_vec())];
+        assert_eq!(store.get_many(&keys).unwrap(), all);
+        let mut visited = Vec::new();
+        let mut visit = |value: Option<&[u8]>| visited.push(value.map(<[u8]>::to_vec));
+        store.visit_many(&keys, 0, &mut visit).unwrap();
+        assert_eq!(visited, all);
+        let mut into = b"before ".to_vec();
+        assert!(store.get_into(&two, &mut into).unwrap());
+        assert!(!store.get_into(b"threads:none", &mut into).unwrap());
+        assert_eq!(into, b"before short");
         assert_eq!(store.get_many(&[]).unwrap(), Vec::<Option<Vec<u8>>>::new());
 
         let swap = |expected, next| store.compare_and_swap(&one, expected, next).unwrap();
@@ -239,19 +245,7 @@ fn threads_find_the_same_everywhere() {
         batch.delete(&tagged("old"));
         store.apply(&batch).unwrap();
         store.apply(&Batch::new()).unwrap();
-        // Keys of several slots.
-        let mut many = Batch::new();
-        for number in 0..10 {
-            many.put(format!("threads:many:{number}").as_bytes(), b"v");
-        }
-        store.write_many(&many).unwrap();
-        store.write_many(&Batch::new()).unwrap();
-        assert_eq!(shown(&*store, b"threads:many:").len(), 10);
-        let mut none = Batch::new();
-        for number in 0..10 {
-            none.delete(format!("threads:many:{number}").as_bytes());
-        }
-        store.write_many(&none).unwrap();
+        many_keys_are_written_and_removed(&*store);
         let pairs = [(tagged("a"), b"1".to_vec()), (tagged("b"), b"2".to_vec())];
         assert_eq!(shown(&*store, b"threads:{tag}"), pairs);
         // A prefix has no wildcards.
@@ -266,13 +260,68 @@ fn threads_find_the_same_everywhere() {
             assert!(Instant::now() < until, "a key stays");
             std::thread::sleep(Duration::from_millis(20));
         }
-        for name in [&one, &tagged("a"), &tagged("b")] {
-            assert!(store.delete(name).unwrap());
+        assert!(store.delete(&one).unwrap());
+        for name in [&tagged("a"), &tagged("b"), &one] {
+            store.remove(name).unwrap();
         }
         assert!(!store.delete(&one).unwrap());
         assert_eq!(shown(&*store, b"threads:"), []);
         leases_end_with_the_next_write(&*store, url.contains("://"));
+        scan_begins_at_a_key(&*store, url);
     });
+}
+
+/// Keys of several slots.
+fn many_keys_are_written_and_removed(store: &dyn KeyValue) {
+    let mut many = Batch::new();
+    for number in 0..10 {
+        many.put(format!("threads:many:{number}").as_bytes(), b"v");
+    }
+    store.write_many(&many).unwrap();
+    store.write_many(&Batch::new()).unwrap();
+    assert_eq!(shown(store, b"threads:many:").len(), 10);
+    let mut none = Batch::new();
+    for number in 0..10 {
+        none.delete(format!("threads:many:{number}").as_bytes());
+    }
+    store.write_many(&none).unwrap();
+}
+
+/// Servers have no order.
+fn scan_begins_at_a_key(store: &dyn KeyValue, url: &str) {
+    let from = |from: &str, count| {
+        let mut keys = Vec::new();
+        let shown = store.scan_from(from.as_bytes(), count, &mut |key, value| {
+            assert_eq!(key, value);
+            keys.push(String::from_utf8(key.to_vec()).unwrap());
+        })?;
+        assert_eq!(shown, keys.len());
+        Ok(keys)
+    };
+    if url.contains("://") {
+        assert!(matches!(from("k2", 1), Err(Error::Settings(_))));
+        return;
+    }
+    let mut batch = Batch::new();
+    for key in 0..300 {
+        let append = |out: &mut Vec<u8>| out.extend_from_slice(format!("k{key:03}").as_bytes());
+        batch.put_with(None, append, append);
+    }
+    assert_eq!((batch.len(), batch.bytes()), (300, 2_400));
+    store.apply(&batch).unwrap();
+    let is_ordered = url != "ram" && !url.starts_with("store:");
+    let (two, rest) = (from("k100", 2).unwrap(), from("k100", 300).unwrap());
+    assert_eq!(rest[..2], two[..]);
+    assert!(!is_ordered || two == ["k100", "k101"] && rest.len() == 200);
+    let mut all = from("", 1_000).unwrap();
+    all.sort();
+    assert_eq!((all.len(), from("k1", 0).unwrap().len()), (300, 0));
+    assert!(
+        batch
+            .iter()
+            .map(|(key, _)| key)
+            .eq(all.iter().map(String::as_bytes))
+    );
 }
 
 async fn tasks(store: &dyn AsyncKeyValue) -> Result<(), Error> {

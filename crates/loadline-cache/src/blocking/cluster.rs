@@ -159,13 +159,17 @@ impl KeyValue for ClusterStore {
 
     fn apply(&self, batch: &Batch) -> Result<(), Error> {
         requests::check_slots(batch)?;
-        let Some(first) = batch.writes.first() else {
+        let Some(first) = batch.writes().next() else {
             return Ok(());
         };
         if self.wait.is_some() {
             return self.on_master(first.key(), |connection| {
                 apply_on(connection, batch, self.wait)
             });
+        }
+        if let Some(request) = requests::as_one(batch) {
+            self.on(|cluster| Ok(cluster.run(request)?))?;
+            return Ok(());
         }
         let written = self.on(|cluster| Ok(cluster.run(atomic(requests::writes(batch)))?));
         for reply in written?.into_iter().flatten() {

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use loadline_client::blocking::Connection;
 use loadline_client::commands::{get, unwatch, watch};
-use loadline_client::{Cmd, FromReply, Request, atomic};
+use loadline_client::{Client, Cmd, FromReply, Request, atomic};
 use loadline_store::{Options, Store};
 
 use self::cluster::ClusterStore;
-pub(crate) use self::local::LocalStore;
 use self::server::ServerStore;
 use crate::batch::Write;
 use crate::leases::{CANNOT_LEASE, Leased, LeasedWrite, lease_key};
@@ -40,14 +39,29 @@ pub trait KeyValue: Send + Sync {
     /// [keep](Self::keeps) the key, which is so for each function.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
 
+    /// Appends the value of `key` to `out`, and returns whether there is one. Costs no allocation where `out` has room.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get). `out` can then have a part of the value.
+    fn get_into(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
+        let mut is_there = false;
+        self.visit_many(&[key], 0, &mut |value| {
+            if let Some(value) = value {
+                out.extend_from_slice(value);
+                is_there = true;
+            }
+        })?;
+        Ok(is_there)
+    }
+
     /// Copies of the values of `keys`, in their order. They are read one after the other: writes can happen in between.
     ///
     /// # Errors
     /// Those of [`get`](Self::get).
     fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error>;
 
-    /// Shows `visit` the values of `keys`, in their order, as [`get_many`](Self::get_many) copies them. A Redis server and the
-    /// embedded engines lend them without a copy. `value_bytes` is the expected size of a value: large ones are asked of a
+    /// Shows `visit` the values of `keys`, in their order, as [`get_many`](Self::get_many) copies them. All but a
+    /// cluster lend them without a copy. `value_bytes` is the expected size of a value: large ones are asked of a
     /// server one by one in the same round trip, so that they are shown while others are still on their way. `visit` must
     /// not call this store. If there is an error, some values may have been shown.
     ///
@@ -127,6 +141,14 @@ pub trait KeyValue: Send + Sync {
     /// Those of [`put`](Self::put).
     fn delete(&self, key: &[u8]) -> Result<bool, Error>;
 
+    /// Removes `key`. Costs less than [`delete`](Self::delete) where a store would have to read the key first.
+    ///
+    /// # Errors
+    /// Those of [`put`](Self::put).
+    fn remove(&self, key: &[u8]) -> Result<(), Error> {
+        self.delete(key).map(drop)
+    }
+
     /// Puts `next` at `key`, or removes it where `next` is `None`, if its value is `expected`; `None` expects no such
     /// key. Returns whether it did. The key has no expiry from then on.
     ///
@@ -160,6 +182,22 @@ pub trait KeyValue: Send + Sync {
     /// # Errors
     /// Those of [`get`](Self::get).
     fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error>;
+
+    /// Shows `visit` up to `count` keys with their values, from `from` on in the order of the store and up to its last key, and
+    /// returns their number. Embedded engines have the order of the keys. `ram` and `store:DIR` have one of their own, in which
+    /// the place of `from` follows from its bytes, and nothing comes before the empty key. `visit` must not call this store.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get); [`Error::Settings`] where the store has no order. Servers and clusters have none.
+    fn scan_from(
+        &self,
+        from: &[u8],
+        count: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<usize, Error> {
+        let _ = (from, count, visit);
+        Err(Error::Settings("a server has no order of its keys"))
+    }
 
     /// Shows `visit` the keys that begin with `prefix`, as [`scan`](Self::scan) does, until it breaks. A server does not
     /// send their values.
@@ -205,12 +243,20 @@ pub fn open(url: &str) -> Result<Box<dyn KeyValue>, Error> {
     open_place(Place::parse(url)?)
 }
 
+/// Opens the store on the server that `client` calls, for settings that no URL has.
+///
+/// # Errors
+/// [`Error::Client`] if there is no first connection.
+pub fn connect(client: Client) -> Result<Box<dyn KeyValue>, Error> {
+    Ok(Box::new(ServerStore::open(client, None)?))
+}
+
 pub(crate) fn open_place(place: Place) -> Result<Box<dyn KeyValue>, Error> {
     Ok(match place {
-        Place::Ram => Box::new(LocalStore::new(Store::in_memory(Options::new()))),
-        Place::Directory(dir, options) => Box::new(LocalStore::new(Store::open(dir, options)?)),
+        Place::Ram => Box::new(Store::in_memory(Options::new())),
+        Place::Directory(dir, options) => Box::new(Store::open(dir, options)?),
         Place::Engine(engine) => engine.open()?,
-        Place::Server(url, wait) => Box::new(ServerStore::open(&url, wait)?),
+        Place::Server(url, wait) => Box::new(ServerStore::open(Client::open(&url)?, wait)?),
         Place::Cluster(url, wait) => Box::new(ClusterStore::open(&url, wait)?),
     })
 }

@@ -30,8 +30,7 @@ pub(super) struct ServerStore {
 }
 
 impl ServerStore {
-    pub(super) fn open(url: &str, wait: Option<Wait>) -> Result<Self, Error> {
-        let client = Client::open(url)?;
+    pub(super) fn open(client: Client, wait: Option<Wait>) -> Result<Self, Error> {
         let first = client.blocking()?;
         let idle = Arc::new(Idle::new());
         idle.give_back((), first);

@@ -1,18 +1,12 @@
 //! Embedded engines behind one interface: LMDB, redb, fjall and RocksDB, each with one table of bytes by key in a directory.
 //!
 //! A cache names them by a URL, such as `heed:DIR` ([`open`](crate::open)), and keeps its values with their expiry. This
-//! module opens the engines themselves.
+//! module opens the engines themselves. An [`EngineStore`] is a [`KeyValue`] over one of them, or over any other [`Engine`].
 
 #[cfg(feature = "fjall")]
 mod fjall;
 #[cfg(feature = "heed")]
 mod heed;
-#[cfg(any(
-    feature = "fjall",
-    feature = "heed",
-    feature = "redb",
-    feature = "rocksdb"
-))]
 mod kept;
 #[cfg(feature = "redb")]
 mod redb;
@@ -32,6 +26,7 @@ pub use self::fjall::Fjall;
 #[cfg(feature = "heed")]
 #[cfg_attr(docsrs, doc(cfg(feature = "heed")))]
 pub use self::heed::Lmdb;
+pub use self::kept::EngineStore;
 #[cfg(feature = "redb")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
 pub use self::redb::Redb;
@@ -172,21 +167,13 @@ impl EngineAt {
         let _ = durability;
         match self.kind {
             #[cfg(feature = "fjall")]
-            Kind::Fjall => Ok(Box::new(kept::EngineStore::new(Fjall::open(
-                dir, durability,
-            )?))),
+            Kind::Fjall => Ok(Box::new(EngineStore::new(Fjall::open(dir, durability)?))),
             #[cfg(feature = "heed")]
-            Kind::Lmdb => Ok(Box::new(kept::EngineStore::new(Lmdb::open(
-                dir, durability,
-            )?))),
+            Kind::Lmdb => Ok(Box::new(EngineStore::new(Lmdb::open(dir, durability)?))),
             #[cfg(feature = "redb")]
-            Kind::Redb => Ok(Box::new(kept::EngineStore::new(Redb::open(
-                dir, durability,
-            )?))),
+            Kind::Redb => Ok(Box::new(EngineStore::new(Redb::open(dir, durability)?))),
             #[cfg(feature = "rocksdb")]
-            Kind::RocksDb => Ok(Box::new(kept::EngineStore::new(RocksDb::open(
-                dir, durability,
-            )?))),
+            Kind::RocksDb => Ok(Box::new(EngineStore::new(RocksDb::open(dir, durability)?))),
         }
     }
 }

@@ -83,7 +83,7 @@ impl<T: FromReply + Send> Work<'_, T> {
         match self {
             Self::Swap { key, .. } | Self::Write(key, _) => key,
             Self::Leased(write) => write.key(),
-            Self::Apply(batch) => batch.writes.first().map_or(b"", |write| write.key()),
+            Self::Apply(batch) => batch.writes().next().map_or(b"", |write| write.key()),
         }
     }
 
@@ -287,6 +287,10 @@ impl<N: Nodes> AsyncKeyValue for RemoteTasks<N> {
             }
             if self.wait.is_some() {
                 self.on_node(&Work::<()>::Apply(batch)).await?;
+                return Ok(());
+            }
+            if let Some(request) = requests::as_one(batch) {
+                self.nodes.run(request).await?;
                 return Ok(());
             }
             let written = self.nodes.run(atomic(requests::writes(batch))).await?;
