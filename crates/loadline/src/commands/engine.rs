@@ -58,8 +58,8 @@ impl Child<'_> {
     fn fill(&self) -> anyhow::Result<()> {
         let (memory, written) = (resident_bytes("self"), written_bytes("self"));
         let access = self.access()?;
-        let mut handle = access.handle()?;
-        let live_bytes = self.contents.write_twice(&mut *handle)?;
+        let store = access.connect()?;
+        let live_bytes = self.contents.write_twice(&*store, None)?;
         let grown = |now: Option<u64>, before: Option<u64>| {
             now.zip(before)
                 .map(|(now, before)| now.saturating_sub(before))
@@ -80,10 +80,10 @@ impl Child<'_> {
         value.clear();
         let begun = Instant::now();
         let access = self.access()?;
-        let mut handle = access.handle()?;
-        handle.get(&key, &mut value)?;
+        let store = access.connect()?;
+        store.get_into(&key, &mut value)?;
         let open_ns = nanoseconds(begun.elapsed());
-        let lost = self.contents.missing(&mut *handle)?;
+        let lost = self.contents.missing(&*store)?;
         files::print(&(serde_json::to_string(&Reopened { open_ns, lost })? + "\n"))?;
         wait()
     }
@@ -91,17 +91,17 @@ impl Child<'_> {
     /// Performs operations one by one on a filled engine, while the parent process counts the allocations.
     fn operate(&self, step: EngineStep) -> anyhow::Result<()> {
         let access = self.access()?;
-        let mut handle = access.handle()?;
-        self.contents.write_once(&mut *handle)?;
+        let store = access.connect()?;
+        self.contents.write_once(&*store)?;
         let (mut key, mut value, mut out) = (Vec::new(), Vec::new(), Vec::new());
         for place in 0..self.args.ops {
             self.contents.pair(place, &mut key, &mut value);
             match step {
-                EngineStep::Put => handle.put(&key, &value)?,
-                EngineStep::Delete => handle.delete(&key)?,
+                EngineStep::Put => store.put(&key, &value)?,
+                EngineStep::Delete => store.remove(&key)?,
                 _ => {
                     out.clear();
-                    handle.get(&key, &mut out)?;
+                    store.get_into(&key, &mut out)?;
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use loadline_cache::{Batch, Error as StoreError, KeyValue, connect};
 use loadline_load::block::Block;
 use loadline_load::call::{AHEAD, Callee, Callers};
 use loadline_load::outcome::Outcome;
@@ -18,7 +19,7 @@ use super::{load_block, workload};
 use crate::plan::Case;
 use crate::target::Target;
 use crate::targets::client::Connector;
-use crate::targets::engines::{Batch, Handle, Names, ServedHandle, described};
+use crate::targets::engines::{Keys, Names, described, scan};
 use crate::targets::threads::Threads;
 use crate::targets::{Access, Opened};
 
@@ -49,7 +50,9 @@ pub(super) struct EngineSubject {
 
 /// Writes the keys that a block has removed again.
 struct Refill {
-    handle: Box<dyn Handle>,
+    store: Arc<dyn KeyValue>,
+    /// Time to live of written keys; `None` for no limit.
+    ttl: Option<Duration>,
     names: Names,
     workload: Workload,
     /// Number of keys removed so far, which is the position of the next one.
@@ -80,11 +83,16 @@ impl EngineSubject {
             let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
             workload(compiled.commands, case, &case.key_dist, seed)
         };
+        let ttl = match &target.target {
+            Target::Engine(engine) => engine.ttl(),
+            _ => None,
+        };
         let removed = Arc::new(AtomicU64::new(0));
         let callees = (0..case.threads)
             .map(|thread| {
                 Ok(EngineCallee {
-                    handle: handle(target)?,
+                    store: store(target)?,
+                    ttl,
                     verbs: verbs.clone(),
                     names: names.clone(),
                     size: case.batch.unwrap_or(1),
@@ -99,7 +107,8 @@ impl EngineSubject {
             .collect::<Result<Vec<_>, Error>>()?;
         let refill = verbs.contains(&Verb::Delete).then(|| {
             Ok::<_, Error>(Refill {
-                handle: handle(target)?,
+                store: store(target)?,
+                ttl,
                 names,
                 workload: all_of()?,
                 removed,
@@ -180,15 +189,13 @@ impl Subject for EngineSubject {
 impl Refill {
     fn restore(&mut self) -> Result<(), Error> {
         let removed = self.removed.load(Ordering::Relaxed);
-        let mut batch = Batch::default();
+        let mut batch = Batch::new();
         for place in self.restored..removed {
             let number = self.names.scattered(place);
             let values = self.workload.values();
-            self.names.push(number, Some(values), &mut batch);
+            self.names.put(number, values, self.ttl, &mut batch);
             if batch.len() as u64 == LOAD_BATCH || place + 1 == removed {
-                self.handle
-                    .put_all(&batch)
-                    .map_err(|error| broken(&error))?;
+                self.store.apply(&batch).map_err(|error| broken(&error))?;
                 batch.clear();
             }
         }
@@ -202,7 +209,7 @@ impl Refill {
 /// # Errors
 /// If the workload is invalid, and the errors of the engine.
 pub(super) fn load(
-    handle: &mut dyn Handle,
+    store: &dyn KeyValue,
     case: &Case,
     prefix: &str,
     seed: u64,
@@ -211,11 +218,11 @@ pub(super) fn load(
     let names = Names::new(prefix, case.keys);
     let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
     let workload = workload(compiled.commands, case, &case.key_dist, seed)?;
-    let mut batch = Batch::default();
+    let mut batch = Batch::new();
     for number in 0..case.keys {
-        names.push(number, Some(workload.values()), &mut batch);
+        names.put(number, workload.values(), None, &mut batch);
         if batch.len() as u64 == LOAD_BATCH || number + 1 == case.keys {
-            handle.put_all(&batch).map_err(|error| broken(&error))?;
+            store.apply(&batch).map_err(|error| broken(&error))?;
             batch.clear();
             if control.interrupted() {
                 break;
@@ -226,17 +233,11 @@ pub(super) fn load(
 }
 
 /// Opens access to the engine behind `target` for one thread.
-fn handle(target: &Opened) -> Result<Box<dyn Handle>, Error> {
+fn store(target: &Opened) -> Result<Arc<dyn KeyValue>, Error> {
     let opened = match &target.access {
-        Access::Engine(engine) => engine.handle(),
+        Access::Engine(engine) => engine.connect(),
         _ => match target.connector(None) {
-            Ok(Connector::Server(client)) => {
-                let ttl = match &target.target {
-                    Target::Engine(engine) => engine.ttl(),
-                    _ => None,
-                };
-                ServedHandle::open(&client, ttl).map(|handle| Box::new(handle) as Box<dyn Handle>)
-            }
+            Ok(Connector::Server(client)) => connect(client).map(Into::into),
             Ok(Connector::Cluster(_)) => {
                 return Err(Error::Plan("a cluster is not an engine".into()));
             }
@@ -246,7 +247,7 @@ fn handle(target: &Opened) -> Result<Box<dyn Handle>, Error> {
     opened.map_err(|error| broken(&error))
 }
 
-pub(super) fn broken(error: &anyhow::Error) -> Error {
+pub(super) fn broken(error: &StoreError) -> Error {
     Error::Subject(described(error).into())
 }
 
@@ -261,7 +262,9 @@ fn verb(command: &str) -> Verb {
 
 /// One thread's access to the engine.
 struct EngineCallee {
-    handle: Box<dyn Handle>,
+    store: Arc<dyn KeyValue>,
+    /// Time to live of written keys; `None` for no limit.
+    ttl: Option<Duration>,
     /// Indexed by the number of the command.
     verbs: Vec<Verb>,
     names: Names,
@@ -285,7 +288,9 @@ struct EngineCallee {
 #[derive(Debug, Clone, Default)]
 struct Place {
     command: usize,
-    batch: Batch,
+    keys: Keys,
+    /// The writes of a call that writes.
+    writes: Batch,
     /// The position after its last key, if it removes keys.
     removes_until: u64,
 }
@@ -309,56 +314,58 @@ impl Callee for EngineCallee {
         }
         let ready = &mut self.places[place];
         ready.command = command;
-        ready.batch.clear();
+        ready.keys.clear();
+        ready.writes.clear();
         let keys = if verb == Verb::Scan { 1 } else { self.size };
-        for _ in 0..keys {
+        for place in 0..keys {
             let number = if verb == Verb::Delete {
                 self.next += 1;
                 self.names.scattered(self.next - 1)
             } else {
                 chooser.number(Number::Key, workload.keys())
             };
-            let values = (verb == Verb::Put).then(|| workload.values());
-            self.names.push(number, values, &mut ready.batch);
-            if let (Verb::Put, Some(version)) = (verb, &mut self.version) {
-                *version += 1;
-                ready.batch.mark(*version);
+            let append = |out: &mut Vec<u8>| self.names.append(number, out);
+            match verb {
+                Verb::Get | Verb::Scan => ready.keys.push(append),
+                Verb::Put => {
+                    let version = self.version.as_mut().map(|version| {
+                        *version += 1;
+                        *version
+                    });
+                    ready.writes.put_with(self.ttl, append, |out| {
+                        let begin = out.len();
+                        workload.values().append(number, out);
+                        mark(&mut out[begin..], version);
+                    });
+                }
+                Verb::Delete => {
+                    ready.keys.push(append);
+                    ready.writes.delete(ready.keys.key(place as usize));
+                }
             }
         }
         ready.removes_until = self.next;
     }
 
     fn perform(&mut self, place: usize) -> Reply<'_> {
-        let ready = &self.places[place];
+        let ready = &mut self.places[place];
         let verb = self.verbs[ready.command];
+        let store = &*self.store;
         self.out.clear();
-        let found = if self.size == 1 {
-            let (key, value) = ready.batch.pair(0);
-            match verb {
-                Verb::Get => self.handle.get(key, &mut self.out),
-                Verb::Scan => self
-                    .handle
-                    .scan(key, 1, &mut self.out)
-                    .map(|found| found == 1),
-                Verb::Put => self.handle.put(key, value).map(|()| true),
-                Verb::Delete => self.handle.delete(key).map(|()| true),
+        let found = match (verb, self.size) {
+            (Verb::Get, 1) => store.get_into(ready.keys.key(0), &mut self.out),
+            (Verb::Get, _) => {
+                let found = ready.keys.read(store, &mut self.out);
+                found.map(|found| found == ready.keys.len())
             }
-        } else {
-            let all = ready.batch.len();
-            match verb {
-                Verb::Get => {
-                    let found = self.handle.get_all(&ready.batch, &mut self.out);
-                    found.map(|found| found == all)
-                }
-                Verb::Scan => {
-                    let (from, _) = ready.batch.pair(0);
-                    let count = u64::from(self.size).min(self.names.keys()) as usize;
-                    let found = self.handle.scan(from, count, &mut self.out);
-                    found.map(|found| found == count)
-                }
-                Verb::Put => self.handle.put_all(&ready.batch).map(|()| true),
-                Verb::Delete => self.handle.delete_all(&ready.batch).map(|()| true),
+            (Verb::Scan, size) => {
+                let count = u64::from(size).min(self.names.keys()) as usize;
+                let found = scan(store, ready.keys.key(0), count, &mut self.out);
+                found.map(|found| found == count)
             }
+            (Verb::Put, 1) => put(store, &ready.writes, self.ttl).map(|()| true),
+            (Verb::Delete, 1) => store.remove(ready.keys.key(0)).map(|()| true),
+            (Verb::Put | Verb::Delete, _) => store.apply(&ready.writes).map(|()| true),
         };
         if verb == Verb::Delete {
             self.removed.store(ready.removes_until, Ordering::Relaxed);
@@ -373,6 +380,26 @@ impl Callee for EngineCallee {
             }
         }
     }
+}
+
+/// Performs the only write of `writes`, outside of a batch.
+fn put(store: &dyn KeyValue, writes: &Batch, ttl: Option<Duration>) -> Result<(), StoreError> {
+    let Some((key, Some(value))) = writes.iter().next() else {
+        return Ok(());
+    };
+    match ttl {
+        None => store.put(key, value),
+        Some(ttl) => store.put_for(key, value, ttl),
+    }
+}
+
+/// Writes `version` over the end of a value, as far as it fits.
+fn mark(value: &mut [u8], version: Option<u64>) {
+    let Some(version) = version else { return };
+    let mark = version.to_le_bytes();
+    let bytes = mark.len().min(value.len());
+    let end = value.len() - bytes;
+    value[end..].copy_from_slice(&mark[..bytes]);
 }
 
 #[cfg(test)]
@@ -414,7 +441,8 @@ mod tests {
             let workload = put_of(bytes);
             let mut chooser = Chooser::new(SmallRng::seed_from_u64(1), 0, 1);
             let mut callee = EngineCallee {
-                handle: access.handle().unwrap(),
+                store: access.connect().unwrap(),
+                ttl: None,
                 verbs: vec![Verb::Put],
                 names: Names::new("p:", 1),
                 size: 1,
@@ -430,8 +458,8 @@ mod tests {
                 callee.prepare(place, 0, &mut chooser, &workload);
                 assert!(matches!(callee.perform(place), Reply::Other));
                 let mut value = Vec::new();
-                let key = callee.places[place].batch.pair(0).0.to_vec();
-                assert!(callee.handle.get(&key, &mut value).unwrap());
+                let (key, _) = callee.places[place].writes.iter().next().unwrap();
+                assert!(callee.store.get_into(key, &mut value).unwrap());
                 assert_eq!(value.len() as u64, bytes);
                 assert!(!values.contains(&value), "{bytes} bytes");
                 values.push(value);

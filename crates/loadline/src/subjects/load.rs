@@ -37,9 +37,9 @@ pub(crate) fn load(
         Access::Cluster(cluster) => masters::load(cluster, case, &prefix, seed, control),
         Access::Ram(store) => ram::load(store, case, &prefix, seed, control),
         Access::Engine(access) => {
-            let handle = access.handle().map_err(|error| engine::broken(&error));
-            handle
-                .and_then(|mut handle| engine::load(&mut *handle, case, &prefix, seed, control))
+            let store = access.connect().map_err(|error| engine::broken(&error));
+            store
+                .and_then(|store| engine::load(&*store, case, &prefix, seed, control))
                 .map(|()| None)
         }
     };

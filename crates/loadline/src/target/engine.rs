@@ -258,9 +258,10 @@ impl Choice {
 }
 
 impl Engine {
-    /// Time to live of keys that are written to it; `None` without a limit.
+    /// Time to live that each write to it states; `None` without a limit, and where the engine has one by itself.
     pub(crate) fn ttl(&self) -> Option<Duration> {
-        self.cache.map(|cache| cache.ttl)
+        let cache = self.cache.filter(|_| self.choice.is_server());
+        cache.map(|cache| cache.ttl)
     }
 
     /// Parent of its directory.

@@ -307,7 +307,7 @@ impl Opened {
     /// The version of an engine in this process, if it reports it.
     pub(crate) fn engine_version(&self) -> Option<String> {
         match &self.access {
-            Access::Engine(engine) => engine.version(),
+            Access::Engine(engine) => engine.version().map(Into::into),
             _ => None,
         }
     }
@@ -350,7 +350,7 @@ impl Access {
         let name = engine.to_string();
         match &engine.choice {
             Choice::Embedded(kind, _) => EngineAccess::open(*kind, engine).map(Self::Engine),
-            Choice::Null => EngineAccess::null(engine).map(Self::Engine),
+            Choice::Null => EngineAccess::null().map(Self::Engine),
             Choice::Served => {
                 let storage = Storage {
                     durability: engine.durability,

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loadline_cache::{Cache, Tier};
+use loadline_cache::{Batch, Cache, Error, KeyValue, Tier, connect};
 use loadline_client::commands::get;
 use loadline_client::{Client, pool};
 
@@ -13,7 +13,7 @@ use super::pool::Pool;
 use super::probe::Parted;
 use crate::object::{Format, Object};
 use crate::plan::{Flawed, Setup, TierOp};
-use crate::targets::engines::{Batch, Handle, Names, ServedHandle};
+use crate::targets::engines::{Keys, Names, described};
 
 /// Something that is done with objects; says whether it found them.
 ///
@@ -89,50 +89,32 @@ pub(super) fn over_server(
 
 /// Reads from and writes to a tier.
 pub(super) struct OnTier {
-    pub(super) handle: Box<dyn Handle>,
+    pub(super) store: Arc<dyn KeyValue>,
     pub(super) pool: Arc<Pool>,
     pub(super) names: Names,
     pub(super) format: Format,
     pub(super) op: TierOp,
     /// The length of each encoded object, which separates the replies of a batch.
     pub(super) lengths: Arc<Vec<usize>>,
+    pub(super) keys: Keys,
     pub(super) batch: Batch,
     pub(super) out: Vec<u8>,
 }
 
 impl OnTier {
-    /// Prepares a call; values are encoded only if the call writes.
-    fn fill(&mut self, objects: &[usize], writes: bool) -> Result<(), String> {
-        let Self {
-            batch,
-            names,
-            pool,
-            format,
-            ..
-        } = self;
-        let mut failed = Ok(());
-        batch.clear();
-        for &number in objects {
-            batch.push(
-                |out| names.append(number as u64, out),
-                |out| {
-                    if writes && let Err(why) = format.encode(pool.object(number), out) {
-                        failed = Err(why);
-                    }
-                },
-            );
-        }
-        failed
-    }
-
     fn get(&mut self, objects: &[usize]) -> Result<bool, String> {
-        self.fill(objects, false)?;
-        self.out.clear();
-        if let [_] = objects {
-            let (key, _) = self.batch.pair(0);
-            return self.handle.get(key, &mut self.out).map_err(said);
+        let Self {
+            keys, names, out, ..
+        } = self;
+        keys.clear();
+        out.clear();
+        for &number in objects {
+            keys.push(|out| names.append(number as u64, out));
         }
-        let found = self.handle.get_all(&self.batch, &mut self.out);
+        if let [_] = objects {
+            return self.store.get_into(keys.key(0), out).map_err(said);
+        }
+        let found = keys.read(&*self.store, out);
         Ok(found.map_err(said)? == objects.len())
     }
 
@@ -153,13 +135,32 @@ impl OnTier {
     }
 
     fn set(&mut self, objects: &[usize]) -> Result<bool, String> {
-        self.fill(objects, true)?;
-        if let [_] = objects {
-            let (key, value) = self.batch.pair(0);
-            self.handle.put(key, value).map_err(said)?;
-        } else {
-            self.handle.put_all(&self.batch).map_err(said)?;
+        let Self {
+            batch,
+            names,
+            pool,
+            format,
+            ..
+        } = self;
+        let mut failed = Ok(());
+        batch.clear();
+        for &number in objects {
+            batch.put_with(
+                None,
+                |out| names.append(number as u64, out),
+                |out| {
+                    if let Err(why) = format.encode(pool.object(number), out) {
+                        failed = Err(why);
+                    }
+                },
+            );
         }
+        failed?;
+        let written = match batch.iter().next() {
+            Some((key, Some(value))) if batch.len() == 1 => self.store.put(key, value),
+            _ => self.store.apply(batch),
+        };
+        written.map_err(said)?;
         Ok(true)
     }
 }
@@ -190,8 +191,8 @@ impl Action for OnTier {
     clippy::needless_pass_by_value,
     reason = "it is passed to map_err, which passes a value"
 )]
-fn said(error: anyhow::Error) -> String {
-    format!("{error:#}")
+fn said(error: Error) -> String {
+    described(&error)
 }
 
 /// What comes before a first operation, with one PING so that the connection is in use.
@@ -234,7 +235,7 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime, String> {
 pub(super) struct WithFlaw {
     pub(super) flawed: Flawed,
     pub(super) client: Client,
-    pub(super) handle: Box<dyn Handle>,
+    pub(super) store: Arc<dyn KeyValue>,
     pub(super) cache: Cache<u32, Object>,
     pub(super) pool: Arc<Pool>,
     pub(super) names: Names,
@@ -250,9 +251,9 @@ impl Action for WithFlaw {
         self.names.append(number as u64, &mut self.key);
         match self.flawed {
             Flawed::ConnectingGet => {
-                let mut handle = ServedHandle::open(&self.client, None).map_err(said)?;
+                let store = connect(self.client.clone()).map_err(said)?;
                 self.value.clear();
-                let found = handle.get(&self.key, &mut self.value).map_err(said)?;
+                let found = store.get_into(&self.key, &mut self.value).map_err(said)?;
                 drop(black_box(self.format.decode(&self.value)?));
                 Ok(found)
             }
@@ -279,10 +280,10 @@ impl Action for WithFlaw {
             }
             Flawed::RoundTrip => {
                 let object = self.pool.recompute(number)?;
-                let mut handle = ServedHandle::open(&self.client, None).map_err(said)?;
+                let store = connect(self.client.clone()).map_err(said)?;
                 self.value.clear();
                 self.format.encode(&object, &mut self.value)?;
-                handle.put(&self.key, &self.value).map_err(said)?;
+                store.put(&self.key, &self.value).map_err(said)?;
                 self.get_in_new_runtime()
             }
         }
@@ -298,7 +299,7 @@ impl WithFlaw {
     fn put(&mut self, object: &Object) -> Result<bool, String> {
         self.value.clear();
         self.format.encode(object, &mut self.value)?;
-        self.handle.put(&self.key, &self.value).map_err(said)?;
+        self.store.put(&self.key, &self.value).map_err(said)?;
         Ok(true)
     }
 

@@ -3,11 +3,11 @@
 use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use loadline_cache::codec::{Codec, CodecError};
-use loadline_cache::{Batch as Writes, Cache, Error as CacheError, KeyValue, Tier};
+use loadline_cache::{Cache, Error as CacheError, KeyValue, Tier};
 use loadline_load::block::Block;
 use loadline_load::call::{AHEAD, Callee, Callers};
 use loadline_load::outcome::Outcome;
@@ -25,7 +25,7 @@ use crate::exit::Failure;
 use crate::object::{Format, Object};
 use crate::plan::{CacheLoad, Case};
 use crate::subjects::failure;
-use crate::targets::engines::Handle;
+use crate::targets::engines::described;
 
 /// A read or write of a tier that takes longer counts as failed.
 const TIER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -140,6 +140,15 @@ struct Desk {
     gets: Gets,
 }
 
+/// A tier of a cache.
+struct CachedTier {
+    /// The access of the operations without a cache.
+    store: Arc<dyn KeyValue>,
+    prefix: String,
+    /// The first error, which the cache hides.
+    failed: Arc<OnceLock<String>>,
+}
+
 /// Makes the cache anew, over the same tier.
 struct Maker {
     pool: Arc<Pool>,
@@ -147,7 +156,7 @@ struct Maker {
     format: Format,
     object_bytes: u64,
     encoded_bytes: u64,
-    tier: Option<(Arc<OverHandle>, String)>,
+    tier: Option<CachedTier>,
     /// Bytes written to the tier, or about to be.
     written: Arc<AtomicU64>,
 }
@@ -171,12 +180,11 @@ impl Bench {
         let workload =
             workload(compiled.commands, case, &case.key_dist, self.seed).map_err(failed)?;
         let tier = place.map(|place| {
-            let handle = self.places[place].handle()?;
-            let tier = OverHandle {
-                handle: Mutex::new(handle),
-                failed: Mutex::default(),
-            };
-            Ok::<_, Failure>((Arc::new(tier), format!("{}cache:{place}:", self.prefix)))
+            Ok::<_, Failure>(CachedTier {
+                store: self.places[place].connect()?,
+                prefix: format!("{}cache:{place}:", self.prefix),
+                failed: Arc::default(),
+            })
         });
         let watched = place
             .map(|place| self.places[place].watched())
@@ -219,10 +227,13 @@ impl Maker {
         let weigher = |_: &u32, object: &Object| object.bytes();
         let builder = Cache::<u32, Object>::builder_weighed(self.load.memory_bytes, weigher);
         let mut builder = builder.expected_entry_bytes(self.object_bytes);
-        if let Some((store, prefix)) = &self.tier {
-            let store: Arc<dyn KeyValue> = Arc::<OverHandle>::clone(store);
-            let tier = Tier::store(store)
-                .prefix(prefix.as_bytes())
+        if let Some(tier) = &self.tier {
+            let failed = Arc::clone(&tier.failed);
+            let note = move |error: &CacheError| drop(failed.set(described(error)));
+            let tier = Tier::store(Arc::clone(&tier.store))
+                .exclusive()
+                .on_error(note)
+                .prefix(tier.prefix.as_bytes())
                 .timeout(TIER_TIMEOUT);
             let (written, each) = (Arc::clone(&self.written), self.encoded_bytes);
             let most = self.load.tier_bytes;
@@ -270,8 +281,8 @@ impl Subject for CacheSubject {
             outcome.target = watched.end()?;
         }
         // A cache hides that its tier fails, and its figures would not be those of the tier.
-        match self.maker.tier.as_ref().and_then(|(tier, _)| tier.failed()) {
-            Some(why) => Err(Error::Subject(why.into())),
+        match self.maker.tier.as_ref().and_then(|tier| tier.failed.get()) {
+            Some(why) => Err(Error::Subject(why.clone().into())),
             None => Ok(outcome),
         }
     }
@@ -319,78 +330,5 @@ impl Callee for Getter {
                 Reply::Error(self.sentence.as_bytes())
             }
         }
-    }
-}
-
-/// A tier as the cache calls it, over the same access as that of the other operations.
-struct OverHandle {
-    handle: Mutex<Box<dyn Handle>>,
-    /// The first failure.
-    failed: Mutex<Option<String>>,
-}
-
-impl OverHandle {
-    fn with<T>(
-        &self,
-        call: impl FnOnce(&mut dyn Handle) -> anyhow::Result<T>,
-    ) -> Result<T, CacheError> {
-        let mut handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
-        call(&mut **handle).map_err(|error| {
-            let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-            failed.get_or_insert_with(|| format!("{error:#}"));
-            FAILED
-        })
-    }
-
-    fn failed(&self) -> Option<String> {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.clone()
-    }
-}
-
-/// A cache only counts the failures of a tier.
-const FAILED: CacheError = CacheError::Settings("the tier has failed");
-const NOT_A_CACHE: CacheError = CacheError::Settings("a cache makes no such call");
-
-impl KeyValue for OverHandle {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CacheError> {
-        self.with(|handle| {
-            let mut value = Vec::new();
-            Ok(handle.get(key, &mut value)?.then_some(value))
-        })
-    }
-
-    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, CacheError> {
-        keys.iter().map(|key| self.get(key)).collect()
-    }
-
-    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), CacheError> {
-        self.with(|handle| handle.put(key, value))
-    }
-
-    /// Values of the load have no end.
-    fn put_for(&self, _: &[u8], _: &[u8], _: Duration) -> Result<(), CacheError> {
-        Err(NOT_A_CACHE)
-    }
-
-    fn delete(&self, key: &[u8]) -> Result<bool, CacheError> {
-        self.with(|handle| handle.delete(key).map(|()| true))
-    }
-
-    fn compare_and_swap(
-        &self,
-        _: &[u8],
-        _: Option<&[u8]>,
-        _: Option<&[u8]>,
-    ) -> Result<bool, CacheError> {
-        Err(NOT_A_CACHE)
-    }
-
-    fn apply(&self, _: &Writes) -> Result<(), CacheError> {
-        Err(NOT_A_CACHE)
-    }
-
-    fn scan(&self, _: &[u8], _: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), CacheError> {
-        Err(NOT_A_CACHE)
     }
 }

@@ -10,6 +10,7 @@ mod probe;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use loadline_cache::Batch;
 use loadline_load::block::Block;
 use loadline_load::call::{AHEAD, Callee, Callers};
 use loadline_load::outcome::Outcome;
@@ -23,7 +24,7 @@ use super::{failure, load_block, workload};
 use crate::exit::Failure;
 use crate::object::Format;
 use crate::plan::{Arm, Case, Flawed, Setup, Step, TierOp};
-use crate::targets::engines::{Batch, Names};
+use crate::targets::engines::{Keys, Names};
 use actions::{Action, OnTier, SettingUp, Simple, WithFlaw};
 use probe::{Parted, Probe, SharedSums, Site};
 
@@ -73,12 +74,12 @@ impl Bench {
             done.push((target, arm.format));
             let names = self.names(arm.format);
             let encoded = self.pool.encoded(arm.format)?;
-            let mut handle = self.places[place].handle()?;
+            let store = self.places[place].connect()?;
             let mut key = Vec::new();
             for (number, bytes) in encoded.iter().enumerate() {
                 key.clear();
                 names.append(number as u64, &mut key);
-                handle
+                store
                     .put(&key, bytes)
                     .map_err(|error| self.places[place].broken(&error))?;
             }
@@ -97,15 +98,15 @@ impl Bench {
         calls: u32,
     ) -> Result<Duration, Failure> {
         let encoded = self.pool.encoded(format)?;
-        let mut handle = place.handle()?;
+        let store = place.connect()?;
         let (names, mut key, mut out) = (self.names(format), Vec::new(), Vec::new());
         let begun = Instant::now();
         for (number, bytes) in encoded.iter().cycle().enumerate().take(calls as usize) {
             key.clear();
             names.append(number as u64, &mut key);
-            handle
-                .get(&key, &mut out)
-                .and_then(|_| handle.put(&key, bytes))
+            store
+                .get_into(&key, &mut out)
+                .and_then(|_| store.put(&key, bytes))
                 .map_err(|error| place.broken(&error))?;
         }
         Ok(begun.elapsed())
@@ -194,7 +195,7 @@ impl Bench {
                 let place = &self.places[place];
                 let site = match place.endpoint() {
                     Some(endpoint) => Site::Server(Probe::open(&endpoint)?),
-                    None => Site::Engine(place.handle()?),
+                    None => Site::Engine(place.connect()?),
                 };
                 Box::new(self.parted(site, arm, op, true, sums))
             }
@@ -250,13 +251,14 @@ impl Bench {
         };
         let encoded = self.pool.encoded(arm.format)?;
         Ok(Box::new(OnTier {
-            handle: self.places[place].handle()?,
+            store: self.places[place].connect()?,
             pool: Arc::clone(&self.pool),
             names,
             format: arm.format,
             op,
             lengths: Arc::new(encoded.iter().map(Vec::len).collect()),
-            batch: Batch::default(),
+            keys: Keys::default(),
+            batch: Batch::new(),
             out: Vec::new(),
         }))
     }
@@ -278,7 +280,7 @@ impl Bench {
         Ok(Box::new(WithFlaw {
             flawed,
             client: self.places[place].client()?,
-            handle: self.places[place].handle()?,
+            store: self.places[place].connect()?,
             cache: actions::in_memory(&self.pool).map_err(Failure::unavailable)?,
             pool: Arc::clone(&self.pool),
             names: self.names(arm.format),

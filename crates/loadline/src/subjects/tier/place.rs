@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use loadline_cache::{Error as StoreError, KeyValue, connect};
 use loadline_client::{Client, Tls};
 use loadline_load::Error;
 use loadline_load::cost::TargetCost;
@@ -14,7 +15,7 @@ use crate::plan::{Plan, TierPlace};
 use crate::target::{Address, Server};
 use crate::targets::client::Connector;
 use crate::targets::connect::Endpoint;
-use crate::targets::engines::{Handle, Open, ServedHandle, null_server};
+use crate::targets::engines::{Connect, null_server};
 use crate::targets::link::Path;
 use crate::targets::threads::{Reading, Threads};
 use crate::targets::{
@@ -38,7 +39,7 @@ pub(crate) struct OpenPlace {
 /// How operations reach a tier.
 enum Reach {
     /// In this process.
-    Engine(Arc<dyn Open>),
+    Engine(Connect),
     /// Over connections.
     Server(Box<ServerReach>),
 }
@@ -105,18 +106,17 @@ impl OpenPlace {
     }
 
     /// What it says, as an error of the program.
-    pub(super) fn broken(&self, error: &anyhow::Error) -> Failure {
+    pub(super) fn broken(&self, error: &StoreError) -> Failure {
         super::failure(&self.name, &broken(error))
     }
 
     /// Access for one thread.
-    pub(super) fn handle(&self) -> Result<Box<dyn Handle>, Failure> {
-        let handle = match &self.reach {
-            Reach::Engine(engine) => engine.handle(),
-            Reach::Server(server) => ServedHandle::open(&server.client, None)
-                .map(|handle| Box::new(handle) as Box<dyn Handle>),
+    pub(super) fn connect(&self) -> Result<Arc<dyn KeyValue>, Failure> {
+        let store = match &self.reach {
+            Reach::Engine(connect) => connect(),
+            Reach::Server(server) => connect(server.client.clone()).map(Into::into),
         };
-        handle.map_err(|error| self.broken(&error))
+        store.map_err(|error| self.broken(&error))
     }
 
     /// The client of a server.

@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use loadline_cache::KeyValue;
 use loadline_client::blocking::Socket;
 use loadline_resp::{Decoder, Limits, encode};
 use rustix::time::{ClockId, clock_gettime};
@@ -16,7 +17,7 @@ use super::pool::Pool;
 use crate::exit::Failure;
 use crate::object::Format;
 use crate::targets::connect::Endpoint;
-use crate::targets::engines::{Handle, Names};
+use crate::targets::engines::{Names, described};
 
 /// Room for a read.
 const READ_BYTES: usize = 64 << 10;
@@ -160,7 +161,7 @@ impl Probe {
 /// What an operation with parts is performed on.
 pub(super) enum Site {
     Server(Probe),
-    Engine(Box<dyn Handle>),
+    Engine(Arc<dyn KeyValue>),
 }
 
 /// Reads or writes objects in parts.
@@ -206,11 +207,11 @@ impl Parted {
                 let words: [&[u8]; 3] = [b"SET", &self.key, &self.value];
                 probe.call(&words, sums, |_, _| Ok(true))
             }
-            Site::Engine(handle) => {
+            Site::Engine(store) => {
                 let begun = Instant::now();
-                handle
+                store
                     .put(&self.key, &self.value)
-                    .map_err(|error| format!("{error:#}"))?;
+                    .map_err(|error| described(&error))?;
                 sums.write += elapsed_ns(begun);
                 Ok(true)
             }
@@ -236,12 +237,12 @@ impl Parted {
                     None => Ok(false),
                 })
             }
-            Site::Engine(handle) => {
+            Site::Engine(store) => {
                 let begun = Instant::now();
                 self.value.clear();
-                let found = handle
-                    .get(&self.key, &mut self.value)
-                    .map_err(|error| format!("{error:#}"))?;
+                let found = store
+                    .get_into(&self.key, &mut self.value)
+                    .map_err(|error| described(&error))?;
                 sums.read += elapsed_ns(begun);
                 if found {
                     decode(&self.value, sums)

@@ -1,8 +1,11 @@
 //! The keys and values for measuring memory and disk.
 
+use std::time::Duration;
+
+use loadline_cache::{Batch, Error, KeyValue};
 use loadline_load::values::{ValueData, ValueSize, Values};
 
-use super::{Batch, Handle, Names};
+use super::Names;
 
 /// Keys of a write.
 const BATCH: usize = 100;
@@ -30,33 +33,40 @@ impl Contents {
     }
 
     /// Writes every key twice, the second time another value and in scattered order, and returns the bytes of keys and
-    /// values.
+    /// values. What is written stays for `ttl`, or without a limit.
     ///
     /// # Errors
-    /// The error of the engine; the same for all functions here.
-    pub(crate) fn write_twice(&self, handle: &mut dyn Handle) -> anyhow::Result<u64> {
-        self.write(handle, &self.older, |place| place)?;
-        self.write(handle, &self.values, |place| self.names.scattered(place))
+    /// The error of the store; the same for all functions here.
+    pub(crate) fn write_twice(
+        &self,
+        store: &dyn KeyValue,
+        ttl: Option<Duration>,
+    ) -> Result<u64, Error> {
+        self.write(store, &self.older, ttl, |place| place)?;
+        self.write(store, &self.values, ttl, |place| {
+            self.names.scattered(place)
+        })
     }
 
     /// Writes every key once, in order.
-    pub(crate) fn write_once(&self, handle: &mut dyn Handle) -> anyhow::Result<u64> {
-        self.write(handle, &self.values, |place| place)
+    pub(crate) fn write_once(&self, store: &dyn KeyValue) -> Result<u64, Error> {
+        self.write(store, &self.values, None, |place| place)
     }
 
     fn write(
         &self,
-        handle: &mut dyn Handle,
+        store: &dyn KeyValue,
         values: &Values,
+        ttl: Option<Duration>,
         order: impl Fn(u64) -> u64,
-    ) -> anyhow::Result<u64> {
-        let mut batch = Batch::default();
+    ) -> Result<u64, Error> {
+        let mut batch = Batch::new();
         let mut bytes = 0;
         for place in 0..self.names.keys() {
-            self.names.push(order(place), Some(values), &mut batch);
+            self.names.put(order(place), values, ttl, &mut batch);
             if batch.len() == BATCH || place + 1 == self.names.keys() {
-                bytes += batch.bytes();
-                handle.put_all(&batch)?;
+                bytes += batch.bytes() as u64;
+                store.apply(&batch)?;
                 batch.clear();
             }
         }
@@ -73,14 +83,14 @@ impl Contents {
     }
 
     /// Counts keys that are missing or have a different value.
-    pub(crate) fn missing(&self, handle: &mut dyn Handle) -> anyhow::Result<u64> {
+    pub(crate) fn missing(&self, store: &dyn KeyValue) -> Result<u64, Error> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut missing = 0;
         for number in 0..self.names.keys() {
             key.clear();
             value.clear();
             self.names.append(number, &mut key);
-            let is_there = handle.get(&key, &mut value)? && self.values.matches(number, &value);
+            let is_there = store.get_into(&key, &mut value)? && self.values.matches(number, &value);
             missing += u64::from(!is_there);
         }
         Ok(missing)

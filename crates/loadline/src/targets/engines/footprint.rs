@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use loadline_cache::{Error, KeyValue, connect};
 use loadline_client::Tls;
 use loadline_load::values::ValueSize;
 use loadline_measure::engines::{Allocations, Footprint};
@@ -16,7 +17,7 @@ use loadline_measure::quantile::median;
 use loadline_resp::Protocol;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::{Contents, Handle, ServedHandle, directory, fault};
+use super::{Contents, directory, fault};
 use crate::exit::{Exit, Failure};
 use crate::target::{Choice, Durability, Engine};
 use crate::targets::client::client;
@@ -141,12 +142,15 @@ fn server(
     mut child: servers::Child,
     interrupt: &AtomicBool,
 ) -> Result<Footprint, Failure> {
-    let failed = |error: anyhow::Error| fault(&engine.choice, &error);
-    let contents = Contents::new(data.keys, data.value_size.clone(), data.seed).map_err(failed)?;
+    let failed = |error: Error| fault(&engine.choice, &error);
+    let contents = Contents::new(data.keys, data.value_size.clone(), data.seed)
+        .map_err(|error| fault(&engine.choice, &*error))?;
     let process = child.pid().to_string();
     let before = (resident_bytes(&process), written_bytes(&process));
-    let mut handle = connected(&child, engine).map_err(failed)?;
-    let live_bytes = contents.write_twice(&mut handle).map_err(failed)?;
+    let mut store = connected(&child).map_err(failed)?;
+    let live_bytes = contents
+        .write_twice(&*store, engine.ttl())
+        .map_err(failed)?;
     let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
     let mut footprint = Footprint {
         subject: engine.to_string(),
@@ -167,24 +171,24 @@ fn server(
     contents.pair(0, &mut key, &mut value);
     let mut times = Vec::new();
     for _ in 0..OPENS {
-        drop(handle);
+        drop(store);
         let begun = Instant::now();
         child.restart(interrupt)?;
-        handle = connected(&child, engine).map_err(failed)?;
+        store = connected(&child).map_err(failed)?;
         value.clear();
-        handle.get(&key, &mut value).map_err(failed)?;
+        store.get_into(&key, &mut value).map_err(failed)?;
         times.push(begun.elapsed().as_nanos() as f64);
     }
     footprint.open_ns = median(&times).map(|ns| ns as u64);
     footprint.opens = times.len() as u64;
-    footprint.lost = Some(contents.missing(&mut handle).map_err(failed)?);
+    footprint.lost = Some(contents.missing(&*store).map_err(failed)?);
     Ok(footprint)
 }
 
-fn connected(child: &servers::Child, engine: &Engine) -> anyhow::Result<ServedHandle> {
+fn connected(child: &servers::Child) -> Result<Box<dyn KeyValue>, Error> {
     let server = child.server();
     let client = client(&server, &server.address, &Tls::default(), Protocol::Resp3);
-    ServedHandle::open(&client, engine.ttl())
+    connect(client)
 }
 
 /// Resident memory of a process, by its id or `self`.

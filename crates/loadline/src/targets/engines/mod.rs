@@ -1,22 +1,13 @@
-//! Engines behind one interface: those in this process, and servers through loadline-client.
+//! Engines and servers as key-value stores of loadline-cache.
 
-mod batch;
 mod contents;
-#[cfg(any(
-    feature = "fjall",
-    feature = "heed",
-    feature = "redb",
-    feature = "rocksdb"
-))]
-mod embedded;
 mod footprint;
+mod keys;
 mod map;
 mod names;
 mod null;
-mod served;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-mod store;
 
 use std::fmt;
 use std::path::Path;
@@ -30,75 +21,42 @@ use loadline_cache::engines::Lmdb;
 use loadline_cache::engines::Redb;
 #[cfg(feature = "rocksdb")]
 use loadline_cache::engines::RocksDb;
+use loadline_cache::engines::{Engine as Bare, EngineStore};
+use loadline_cache::{Error, KeyValue};
+use loadline_store::{Options, Store};
 use tempfile::TempDir;
 
 use super::threads;
 use crate::exit::Failure;
 use crate::target::{CacheLimits, Choice, Durability, Engine, Kind};
 
-pub(crate) use batch::Batch;
 pub(crate) use contents::Contents;
 pub(crate) use footprint::{
     Data, Filled, Reopened, measure as footprint, resident_bytes, written_bytes,
 };
+pub(crate) use keys::Keys;
 pub(crate) use names::Names;
 pub(crate) use null::null_server;
-pub(crate) use served::ServedHandle;
 
-/// An open engine. It is closed when it and all of its handles are dropped.
-pub(crate) trait Open: fmt::Debug + Send + Sync {
-    /// Access for one thread.
-    ///
-    /// # Errors
-    /// If the engine refuses it.
-    fn handle(&self) -> anyhow::Result<Box<dyn Handle>>;
-
-    /// The version of the engine, if it reports it.
-    fn version(&self) -> Option<String> {
-        None
-    }
-}
-
-/// One thread's access to an engine. A write that returns has the durability that the engine was opened with.
-///
-/// # Errors
-/// The error of the engine, for every function.
-pub(crate) trait Handle: Send {
-    /// Appends the value of `key` to `out`, and returns whether there is one.
-    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> anyhow::Result<bool>;
-
-    /// Writes a value.
-    fn put(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()>;
-
-    /// Removes a key.
-    fn delete(&mut self, key: &[u8]) -> anyhow::Result<()>;
-
-    /// Appends the values of all keys to `out`, and returns the number of values. One transaction if the engine
-    /// has transactions.
-    fn get_all(&mut self, keys: &Batch, out: &mut Vec<u8>) -> anyhow::Result<usize>;
-
-    /// Writes all pairs. One transaction if the engine has transactions.
-    fn put_all(&mut self, pairs: &Batch) -> anyhow::Result<()>;
-
-    /// Removes all keys. One transaction if the engine has transactions.
-    fn delete_all(&mut self, keys: &Batch) -> anyhow::Result<()>;
-
-    /// Appends the values of `count` keys to `out`, from `from` on in the order of the engine and from its first key behind
-    /// its last one, and returns the number of values. The engine has at least as many keys.
-    fn scan(&mut self, from: &[u8], count: usize, out: &mut Vec<u8>) -> anyhow::Result<usize> {
-        let _ = (from, count, out);
-        anyhow::bail!("a server has no call that returns keys with their values")
-    }
-}
+/// Opens access to a store for one thread. The store is closed when this function and all that it has opened are dropped.
+pub(crate) type Connect = Arc<dyn Fn() -> Result<Arc<dyn KeyValue>, Error> + Send + Sync>;
 
 /// An engine in this process, and its directory, which is removed with it.
-#[derive(Debug)]
 pub(crate) struct EngineAccess {
-    open: Arc<dyn Open>,
+    connect: Connect,
+    version: Option<String>,
     /// The threads that it has started.
     threads: Vec<u32>,
     /// Removed after the engine is closed.
     _dir: Option<TempDir>,
+}
+
+impl fmt::Debug for EngineAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineAccess")
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
 }
 
 impl EngineAccess {
@@ -110,21 +68,13 @@ impl EngineAccess {
         let dir = directory(engine)?;
         let before = threads::own();
         let path = dir.as_ref().map_or(Path::new(""), |dir| dir.path());
-        let open = open(
-            kind,
-            engine.durability,
-            engine.cache,
-            engine.memory_bytes,
-            path,
-        );
-        let open = open.map_err(|error| fault(&engine.choice, &error))?.into();
-        let mut threads = threads::own();
-        threads.retain(|id| !before.contains(id));
-        Ok(Self {
-            open,
-            threads,
-            _dir: dir,
-        })
+        let (durability, memory_bytes) = (engine.durability, engine.memory_bytes);
+        let opened = Self::open_at(kind, durability, engine.cache, memory_bytes, path);
+        let mut opened = opened.map_err(|error| fault(&engine.choice, &*error))?;
+        opened.threads = threads::own();
+        opened.threads.retain(|id| !before.contains(id));
+        opened._dir = dir;
+        Ok(opened)
     }
 
     /// Opens `kind` in `dir`, which exists and is not removed.
@@ -138,8 +88,10 @@ impl EngineAccess {
         memory_bytes: Option<u64>,
         dir: &Path,
     ) -> anyhow::Result<Self> {
+        let (connect, version) = open(kind, durability, cache, memory_bytes, dir)?;
         Ok(Self {
-            open: open(kind, durability, cache, memory_bytes, dir)?.into(),
+            connect,
+            version,
             threads: Vec::new(),
             _dir: None,
         })
@@ -149,25 +101,26 @@ impl EngineAccess {
     ///
     /// # Errors
     /// If no port is free.
-    pub(crate) fn null(engine: &Engine) -> Result<Self, Failure> {
+    pub(crate) fn null() -> Result<Self, Failure> {
         Ok(Self {
-            open: Arc::new(null::Null::start(engine.ttl())?),
+            connect: null::start()?,
+            version: None,
             threads: Vec::new(),
             _dir: None,
         })
     }
 
-    /// Access for one thread.
+    /// Opens access for one thread.
     ///
     /// # Errors
     /// If the engine refuses it.
-    pub(crate) fn handle(&self) -> anyhow::Result<Box<dyn Handle>> {
-        self.open.handle()
+    pub(crate) fn connect(&self) -> Result<Arc<dyn KeyValue>, Error> {
+        (self.connect)()
     }
 
     /// The engine, for a thread that can outlive this access. Its files are removed with this access.
-    pub(crate) fn shared(&self) -> Arc<dyn Open> {
-        Arc::clone(&self.open)
+    pub(crate) fn shared(&self) -> Connect {
+        Arc::clone(&self.connect)
     }
 
     /// The threads that it started when it was opened.
@@ -176,8 +129,8 @@ impl EngineAccess {
     }
 
     /// The version of the engine, if it reports it.
-    pub(crate) fn version(&self) -> Option<String> {
-        self.open.version()
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.version.as_deref()
     }
 }
 
@@ -205,35 +158,48 @@ pub(crate) fn directory(engine: &Engine) -> Result<Option<TempDir>, Failure> {
     })
 }
 
-/// Opens `kind` in the empty directory `dir`, which an engine in memory does not need.
+/// Opens `kind` in the empty directory `dir`, which an engine in memory does not need. Returns the engine and its version, if it
+/// reports it.
 fn open(
     kind: Kind,
     durability: Durability,
     cache: Option<CacheLimits>,
     memory_bytes: Option<u64>,
     dir: &Path,
-) -> anyhow::Result<Box<dyn Open>> {
+) -> anyhow::Result<(Connect, Option<String>)> {
     // Read only by the engines of some features.
     let _ = memory_bytes;
+    let class = match durability {
+        Durability::Memory | Durability::Process => loadline_store::Durability::Process,
+        Durability::Interval(interval) => loadline_store::Durability::Interval(interval),
+        Durability::Always => loadline_store::Durability::Always,
+    };
     Ok(match kind {
-        Kind::Map => Box::new(map::Map::default()),
-        Kind::Store => Box::new(store::OurStore::open(dir, durability, cache)?),
+        Kind::Map => (shared(map::Map::default()), None),
+        Kind::Store => {
+            let options =
+                cache.map_or_else(Options::new, |cache| Options::cache(cache.keys, cache.ttl));
+            let store = match durability {
+                Durability::Memory => Store::in_memory(options),
+                _ => Store::open(dir, options.durability(class))?,
+            };
+            (shared(store), None)
+        }
         #[cfg(feature = "heed")]
-        Kind::Heed => embedded::open(dir, durability, Lmdb::open)?,
+        Kind::Heed => bare(Lmdb::open(dir, class)?),
         #[cfg(feature = "redb")]
-        Kind::Redb => embedded::open(dir, durability, |dir, durability| {
-            Redb::open_with(dir, durability, memory_bytes)
-        })?,
+        Kind::Redb => bare(Redb::open_with(dir, class, memory_bytes)?),
         #[cfg(feature = "fjall")]
-        Kind::Fjall => embedded::open(dir, durability, |dir, durability| {
-            Fjall::open_with(dir, durability, memory_bytes)
-        })?,
+        Kind::Fjall => bare(Fjall::open_with(dir, class, memory_bytes)?),
         #[cfg(feature = "rocksdb")]
-        Kind::RocksDb => embedded::open(dir, durability, |dir, durability| {
-            RocksDb::open_with(dir, durability, memory_bytes)
-        })?,
+        Kind::RocksDb => bare(RocksDb::open_with(dir, class, memory_bytes)?),
         #[cfg(feature = "sqlite")]
-        Kind::Sqlite => Box::new(sqlite::Sqlite::open(dir, durability, memory_bytes)?),
+        Kind::Sqlite => {
+            let sqlite = sqlite::Sqlite::open(dir, class, memory_bytes)?;
+            let connect: Connect =
+                Arc::new(move || Ok(Arc::new(EngineStore::bare(sqlite.connect()?))));
+            (connect, Some(sqlite::Sqlite::version()))
+        }
         #[cfg(not(all(
             feature = "fjall",
             feature = "heed",
@@ -245,16 +211,45 @@ fn open(
     })
 }
 
+/// A store that all threads share.
+fn shared(store: impl KeyValue + 'static) -> Connect {
+    let store: Arc<dyn KeyValue> = Arc::new(store);
+    Arc::new(move || Ok(Arc::clone(&store)))
+}
+
+/// An engine that all threads share, without what a cache adds to it.
+fn bare(engine: impl Bare) -> (Connect, Option<String>) {
+    let version = engine.version();
+    (shared(EngineStore::bare(engine)), version)
+}
+
+/// Appends the values of `count` keys to `out`, from `from` on in the order of the store and from its first key behind its last
+/// one, and returns the number of values. The store has at least as many keys.
+///
+/// # Errors
+/// The error of the store.
+pub(crate) fn scan(
+    store: &dyn KeyValue,
+    from: &[u8],
+    count: usize,
+    out: &mut Vec<u8>,
+) -> Result<usize, Error> {
+    let mut append = |_: &[u8], value: &[u8]| out.extend_from_slice(value);
+    let found = store.scan_from(from, count, &mut append)?;
+    Ok(found + store.scan_from(&[], count - found, &mut append)?)
+}
+
 /// Converts the error of an engine into a failure.
-pub(crate) fn fault(choice: &Choice, error: &anyhow::Error) -> Failure {
+pub(crate) fn fault(choice: &Choice, error: &(dyn std::error::Error + 'static)) -> Failure {
     let said = described(error);
     Failure::unavailable(format!("{choice}: {}.", said.trim_end_matches('.')))
 }
 
 /// The error with its causes. The texts of some errors end with that of their cause already.
-pub(crate) fn described(error: &anyhow::Error) -> String {
+pub(crate) fn described(error: &(dyn std::error::Error + 'static)) -> String {
     let mut said = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    for cause in causes.map(ToString::to_string) {
         if !said.ends_with(&cause) {
             said = format!("{said}: {cause}");
         }

@@ -1,9 +1,10 @@
 //! The keys of engines: a prefix and a number of fixed width.
 
+use std::time::Duration;
+
+use loadline_cache::Batch;
 use loadline_load::values::Values;
 use loadline_load::workload::Digits;
-
-use super::Batch;
 
 /// The format of the keys.
 #[derive(Debug, Clone)]
@@ -34,15 +35,18 @@ impl Names {
         self.keys
     }
 
-    /// Adds the key `number` to `batch`, and its value from `values` if there are any.
-    pub(crate) fn push(&self, number: u64, values: Option<&Values>, batch: &mut Batch) {
-        batch.push(
+    /// Adds a write of the key `number` to `batch`: of its value from `values`, for the time `ttl` if there is one.
+    pub(crate) fn put(
+        &self,
+        number: u64,
+        values: &Values,
+        ttl: Option<Duration>,
+        batch: &mut Batch,
+    ) {
+        batch.put_with(
+            ttl,
             |out| self.append(number, out),
-            |out| {
-                if let Some(values) = values {
-                    values.append(number, out);
-                }
-            },
+            |out| values.append(number, out),
         );
     }
 

@@ -5,12 +5,12 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use loadline_client::{Client, Tls};
+use loadline_cache::connect;
+use loadline_client::Tls;
 use loadline_resp::{Limits, Protocol, Request, RequestParser, encode};
 
-use super::{Handle, Open, ServedHandle};
+use super::Connect;
 use crate::exit::Failure;
 use crate::targets::NullServer;
 use crate::targets::client::client;
@@ -18,34 +18,18 @@ use crate::targets::client::client;
 /// Buffer size for reading.
 const READ_BYTES: usize = 64 << 10;
 
-/// The server and what its connections are called through.
-pub(super) struct Null {
-    client: Client,
-    /// Time to live of keys that are written.
-    ttl: Option<Duration>,
-    _server: NullServer,
-}
-
-impl std::fmt::Debug for Null {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Null").finish_non_exhaustive()
-    }
-}
-
-impl Null {
-    /// Starts the server in this process.
-    ///
-    /// # Errors
-    /// If no port is free.
-    pub(super) fn start(ttl: Option<Duration>) -> Result<Self, Failure> {
-        let server = null_server(Arc::default(), None)?;
-        let at = server.server();
-        Ok(Self {
-            client: client(&at, &at.address, &Tls::default(), Protocol::Resp3),
-            ttl,
-            _server: server,
-        })
-    }
+/// Starts the server, and opens connections to it as long as the returned function exists.
+///
+/// # Errors
+/// If no port is free.
+pub(super) fn start() -> Result<Connect, Failure> {
+    let server = null_server(Arc::default(), None)?;
+    let at = server.server();
+    let client = client(&at, &at.address, &Tls::default(), Protocol::Resp3);
+    Ok(Arc::new(move || {
+        let _ = &server;
+        Ok(connect(client.clone())?.into())
+    }))
 }
 
 /// Starts the server on a free port of loopback, or on a socket in the file system. It answers reads with as many bytes as
@@ -65,12 +49,6 @@ pub(crate) fn null_server(
         Some(path) => NullServer::start_at(path, move |stream| {
             let _ = Connection::new(&value_bytes).serve(stream);
         }),
-    }
-}
-
-impl Open for Null {
-    fn handle(&self) -> anyhow::Result<Box<dyn Handle>> {
-        Ok(Box::new(ServedHandle::open(&self.client, self.ttl)?))
     }
 }
 

@@ -1,15 +1,15 @@
 //! SQLite, with a write-ahead log.
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use loadline_cache::engines::Ticker;
+use loadline_cache::Error;
+use loadline_cache::engines::{Engine, Ticker};
+use loadline_store::Durability;
 use rusqlite::{Connection, TransactionBehavior};
-
-use super::{Batch, Handle, Open};
-use crate::target::Durability;
 
 /// Time limit for a writer that waits for another one.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,14 +19,14 @@ const CREATE: &str =
 const GET: &str = "SELECT value FROM data WHERE key = ?1";
 const PUT: &str =
     "INSERT INTO data VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
-const SCAN: &str = "SELECT value FROM data WHERE key >= ?1 ORDER BY key LIMIT ?2";
+const WALK: &str = "SELECT key, value FROM data WHERE key >= ?1 ORDER BY key";
 const DELETE: &str = "DELETE FROM data WHERE key = ?1";
 
-/// A database with one table. Each handle has its own connection.
+/// A database with one table.
 #[derive(Debug)]
 pub(super) struct Sqlite {
     file: PathBuf,
-    /// Keeps the write-ahead log between handles, because the last connection to close removes it.
+    /// Keeps the write-ahead log between connections, because the last one to close removes it.
     _keeper: Mutex<Connection>,
     synchronous: &'static str,
     memory_bytes: Option<u64>,
@@ -42,22 +42,22 @@ impl Sqlite {
         dir: &Path,
         durability: Durability,
         memory_bytes: Option<u64>,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, Error> {
         let file = dir.join("data.sqlite");
         // The first transaction is synced in every class, so that the files are durable in their directory.
-        let keeper = connect(&file, "FULL", None)?;
-        keeper.execute(CREATE, ())?;
+        let keeper = connect(&file, "FULL", None).map_err(failed)?;
+        keeper.execute(CREATE, ()).map_err(failed)?;
         let synchronous = match durability {
             Durability::Always => "FULL",
             // Checkpoints are synced, commits are not.
             Durability::Interval(_) => "NORMAL",
-            Durability::Memory | Durability::Process => "OFF",
+            Durability::Process => "OFF",
         };
         let ticker = match durability {
             Durability::Interval(interval) => {
                 // All commits since the last checkpoint are in this file. SQLite holds no locks on it, so closing
                 // it here releases none.
-                let log = File::open(dir.join("data.sqlite-wal"))?;
+                let log = File::open(dir.join("data.sqlite-wal")).map_err(failed)?;
                 let sync = move || log.sync_data();
                 Some(Arc::new(Ticker::start(interval, sync)?))
             }
@@ -71,6 +71,26 @@ impl Sqlite {
             ticker,
         })
     }
+
+    /// A connection for one thread.
+    ///
+    /// # Errors
+    /// The error of SQLite.
+    pub(super) fn connect(&self) -> Result<SqliteConnection, Error> {
+        let connection = connect(&self.file, self.synchronous, self.memory_bytes);
+        Ok(SqliteConnection {
+            connection: Mutex::new(connection.map_err(failed)?),
+            ticker: self.ticker.clone(),
+        })
+    }
+
+    pub(super) fn version() -> String {
+        format!("SQLite {}", rusqlite::version())
+    }
+}
+
+fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::Engine(error.into())
 }
 
 /// A connection with this `synchronous` setting, and with this size of its page cache and of its memory map.
@@ -78,13 +98,13 @@ fn connect(
     file: &Path,
     synchronous: &str,
     memory_bytes: Option<u64>,
-) -> anyhow::Result<Connection> {
+) -> rusqlite::Result<Connection> {
     let connection = Connection::open(file)?;
     connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", synchronous)?;
     if let Some(bytes) = memory_bytes {
-        let bytes = i64::try_from(bytes)?;
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         // A negative size is in KiB, a positive one in pages.
         connection.pragma_update(None, "cache_size", -(bytes / 1_024).max(1))?;
         connection.pragma_update(None, "mmap_size", bytes)?;
@@ -92,115 +112,124 @@ fn connect(
     Ok(connection)
 }
 
-impl Open for Sqlite {
-    fn handle(&self) -> anyhow::Result<Box<dyn Handle>> {
-        Ok(Box::new(SqliteHandle {
-            connection: connect(&self.file, self.synchronous, self.memory_bytes)?,
-            ticker: self.ticker.clone(),
-        }))
-    }
-
-    fn version(&self) -> Option<String> {
-        Some(format!("SQLite {}", rusqlite::version()))
-    }
-}
-
-/// A connection for one thread. Its statements are prepared once.
+/// A connection that one thread uses. Its statements are prepared once.
 #[derive(Debug)]
-struct SqliteHandle {
-    connection: Connection,
+pub(super) struct SqliteConnection {
+    connection: Mutex<Connection>,
     ticker: Option<Arc<Ticker>>,
 }
 
-impl SqliteHandle {
-    fn check(&self) -> anyhow::Result<()> {
-        Ok(Ticker::check(self.ticker.as_deref())?)
+impl SqliteConnection {
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `change` in one transaction. It takes the write lock at the start, because a transaction that starts
-    /// with a read can fail to get it.
-    fn write(
-        &mut self,
-        change: impl FnOnce(&Connection) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        self.check()?;
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        change(&transaction)?;
-        Ok(transaction.commit()?)
+    fn try_read<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+        mut visit: impl FnMut(Option<&[u8]>),
+    ) -> rusqlite::Result<()> {
+        let connection = self.lock();
+        // One key is a transaction by itself.
+        let transaction = match keys.size_hint() {
+            (1, Some(1)) => None,
+            _ => Some(connection.unchecked_transaction()?),
+        };
+        for key in keys {
+            read(&connection, key, &mut visit)?;
+        }
+        transaction.map_or(Ok(()), rusqlite::Transaction::commit)
+    }
+
+    /// Writes in one transaction. It takes the write lock at the start, because a transaction that starts with a read can fail
+    /// to get it.
+    fn try_write<'w>(
+        &self,
+        writes: impl Iterator<Item = (&'w [u8], Option<&'w [u8]>)>,
+    ) -> rusqlite::Result<()> {
+        let mut connection = self.lock();
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for (key, value) in writes {
+            write(&transaction, key, value)?;
+        }
+        transaction.commit()
+    }
+
+    fn try_walk(
+        &self,
+        from: &[u8],
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> rusqlite::Result<()> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(WALK)?;
+        let mut rows = statement.query([from])?;
+        while let Some(row) = rows.next()? {
+            let (key, value) = (row.get_ref(0)?.as_blob()?, row.get_ref(1)?.as_blob()?);
+            if visit(key, value).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
-/// Appends the value of `key` if there is one.
-fn read(connection: &Connection, key: &[u8], out: &mut Vec<u8>) -> anyhow::Result<bool> {
+/// Shows the value of `key`.
+fn read(
+    connection: &Connection,
+    key: &[u8],
+    visit: impl FnOnce(Option<&[u8]>),
+) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(GET)?;
     let mut rows = statement.query([key])?;
-    let Some(row) = rows.next()? else {
-        return Ok(false);
-    };
-    out.extend_from_slice(row.get_ref(0)?.as_blob()?);
-    Ok(true)
+    match rows.next()? {
+        Some(row) => visit(Some(row.get_ref(0)?.as_blob()?)),
+        None => visit(None),
+    }
+    Ok(())
 }
 
-impl Handle for SqliteHandle {
-    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> anyhow::Result<bool> {
-        read(&self.connection, key, out)
+fn write(connection: &Connection, key: &[u8], value: Option<&[u8]>) -> rusqlite::Result<()> {
+    match value {
+        Some(value) => connection.prepare_cached(PUT)?.execute([key, value])?,
+        None => connection.prepare_cached(DELETE)?.execute([key])?,
+    };
+    Ok(())
+}
+
+impl Engine for SqliteConnection {
+    fn keeps(_: &[u8]) -> bool {
+        true
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
-        self.check()?;
-        self.connection.prepare_cached(PUT)?.execute([key, value])?;
-        Ok(())
+    fn read<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+        visit: impl FnMut(Option<&[u8]>),
+    ) -> Result<(), Error> {
+        self.try_read(keys, visit).map_err(failed)
     }
 
-    fn delete(&mut self, key: &[u8]) -> anyhow::Result<()> {
-        self.check()?;
-        self.connection.prepare_cached(DELETE)?.execute([key])?;
-        Ok(())
+    fn write<'w>(
+        &self,
+        writes: impl Iterator<Item = (&'w [u8], Option<&'w [u8]>)>,
+    ) -> Result<(), Error> {
+        Ticker::check(self.ticker.as_deref())?;
+        self.try_write(writes).map_err(failed)
     }
 
-    fn get_all(&mut self, keys: &Batch, out: &mut Vec<u8>) -> anyhow::Result<usize> {
-        let transaction = self.connection.transaction()?;
-        let mut found = 0;
-        for key in keys.keys() {
-            found += usize::from(read(&transaction, key, out)?);
-        }
-        transaction.commit()?;
-        Ok(found)
+    fn write_one(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
+        Ticker::check(self.ticker.as_deref())?;
+        write(&self.lock(), key, value).map_err(failed)
     }
 
-    fn put_all(&mut self, pairs: &Batch) -> anyhow::Result<()> {
-        self.write(|connection| {
-            let mut statement = connection.prepare_cached(PUT)?;
-            for (key, value) in pairs.pairs() {
-                statement.execute([key, value])?;
-            }
-            Ok(())
-        })
-    }
-
-    fn delete_all(&mut self, keys: &Batch) -> anyhow::Result<()> {
-        self.write(|connection| {
-            let mut statement = connection.prepare_cached(DELETE)?;
-            for key in keys.keys() {
-                statement.execute([key])?;
-            }
-            Ok(())
-        })
-    }
-
-    fn scan(&mut self, from: &[u8], count: usize, out: &mut Vec<u8>) -> anyhow::Result<usize> {
-        let mut statement = self.connection.prepare_cached(SCAN)?;
-        let mut found = 0;
-        for from in [from, &[]] {
-            let mut rows = statement.query((from, (count - found) as i64))?;
-            while let Some(row) = rows.next()? {
-                out.extend_from_slice(row.get_ref(0)?.as_blob()?);
-                found += 1;
-            }
-        }
-        Ok(found)
+    fn walk(
+        &self,
+        from: &[u8],
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.try_walk(from, visit).map_err(failed)
     }
 }
 

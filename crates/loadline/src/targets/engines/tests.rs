@@ -1,7 +1,18 @@
 use std::time::Duration;
 
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+
+use loadline_cache::{Batch, connect};
+use loadline_client::Tls;
+use loadline_resp::Protocol;
+
 use super::*;
-use crate::target::Durability;
+use crate::target::{Durability, Server};
+use crate::targets::NullServer;
+use crate::targets::client::client;
 
 /// Every engine of this build with each of its classes of durability.
 fn opened() -> Vec<(String, EngineAccess)> {
@@ -28,49 +39,58 @@ fn opened() -> Vec<(String, EngineAccess)> {
 }
 
 fn batch(pairs: &[(&str, &str)]) -> Batch {
-    let mut batch = Batch::default();
+    let mut batch = Batch::new();
     for (key, value) in pairs {
-        batch.push(
-            |out| out.extend_from_slice(key.as_bytes()),
-            |out| out.extend_from_slice(value.as_bytes()),
-        );
+        batch.put(key.as_bytes(), value.as_bytes());
     }
     batch
 }
 
-fn read(handle: &mut dyn Handle, key: &str) -> Option<String> {
+fn read(store: &dyn KeyValue, key: &str) -> Option<String> {
     let mut out = Vec::new();
-    let is_there = handle.get(key.as_bytes(), &mut out).unwrap();
+    let is_there = store.get_into(key.as_bytes(), &mut out).unwrap();
     is_there.then(|| String::from_utf8(out).unwrap())
 }
 
 #[test]
 fn every_engine_reads_what_it_was_given() {
     for (name, access) in opened() {
-        let mut handle = access.handle().unwrap();
-        handle.put(b"a", b"one").unwrap();
-        handle.put(b"a", b"two").unwrap();
-        assert_eq!(read(&mut *handle, "a").as_deref(), Some("two"), "{name}");
-        assert_eq!(read(&mut *handle, "b"), None, "{name}");
-        handle.delete(b"a").unwrap();
+        let store = access.connect().unwrap();
+        store.put(b"a", b"one").unwrap();
+        store.put(b"a", b"two").unwrap();
+        assert_eq!(read(&*store, "a").as_deref(), Some("two"), "{name}");
+        assert_eq!(read(&*store, "b"), None, "{name}");
+        store.remove(b"a").unwrap();
         // A missing key can be removed, too.
-        handle.delete(b"a").unwrap();
-        assert_eq!(read(&mut *handle, "a"), None, "{name}");
+        store.remove(b"a").unwrap();
+        assert_eq!(read(&*store, "a"), None, "{name}");
+        let swap = |expected, next| store.compare_and_swap(b"a", expected, next).unwrap();
+        assert!(swap(None, Some(&b"1"[..])) && !swap(None, None), "{name}");
+        assert!(store.delete(b"a").unwrap() && !store.delete(b"a").unwrap());
     }
 }
 
 #[test]
 fn every_engine_has_batches() {
     let pairs = batch(&[("a", "1"), ("b", "22"), ("c", "333")]);
+    let (mut keys, mut none) = (Keys::default(), Batch::new());
+    for (key, _) in pairs.iter() {
+        keys.push(|out| out.extend_from_slice(key));
+        none.delete(key);
+    }
     for (name, access) in opened() {
-        let mut handle = access.handle().unwrap();
-        handle.put_all(&pairs).unwrap();
+        let store = access.connect().unwrap();
+        store.apply(&pairs).unwrap();
         let mut out = Vec::new();
-        assert_eq!(handle.get_all(&pairs, &mut out).unwrap(), 3, "{name}");
+        assert_eq!(keys.read(&*store, &mut out).unwrap(), 3, "{name}");
         assert_eq!(out, b"122333", "{name}");
-        handle.delete(b"b").unwrap();
-        handle.delete_all(&pairs).unwrap();
-        assert_eq!(handle.get_all(&pairs, &mut out).unwrap(), 0, "{name}");
+        let mut shown = Vec::new();
+        let mut show = |key: &[u8], value: &[u8]| shown.push([key, value].concat());
+        store.scan(b"b", &mut show).unwrap();
+        assert_eq!(shown, [b"b22"], "{name}");
+        store.remove(b"b").unwrap();
+        store.apply(&none).unwrap();
+        assert_eq!(keys.read(&*store, &mut out).unwrap(), 0, "{name}");
     }
 }
 
@@ -80,12 +100,12 @@ fn every_engine_scans_from_a_key_on() {
     let keys: Vec<String> = (0..1_000).map(|key| format!("{key:04}")).collect();
     let pairs: Vec<(&str, &str)> = keys.iter().map(|key| (&key[..], &key[..])).collect();
     for (name, access) in opened() {
-        let mut handle = access.handle().unwrap();
-        handle.put_all(&batch(&pairs)).unwrap();
+        let store = access.connect().unwrap();
+        store.apply(&batch(&pairs)).unwrap();
         let is_ordered = !name.starts_with("map") && !name.starts_with("store");
         for (from, count) in [("0000", 1), ("0500", 100), ("0990", 30), ("0007", 1_000)] {
             let mut out = Vec::new();
-            let found = handle.scan(from.as_bytes(), count, &mut out).unwrap();
+            let found = scan(&*store, from.as_bytes(), count, &mut out).unwrap();
             assert_eq!(found, count, "{name}");
             let found = out.chunks(4).map(|key| std::str::from_utf8(key).unwrap());
             let found: Vec<&str> = found.collect();
@@ -102,27 +122,15 @@ fn every_engine_scans_from_a_key_on() {
     }
 }
 
-/// A handle sees the writes of another thread.
 #[test]
-fn handles_share_their_engine() {
+fn threads_share_their_engine() {
     for (name, access) in opened() {
-        let (mut one, mut other) = (access.handle().unwrap(), access.handle().unwrap());
+        let (one, other) = (access.connect().unwrap(), access.connect().unwrap());
         std::thread::scope(|scope| {
             scope.spawn(move || one.put(b"key", b"value").unwrap());
         });
-        assert_eq!(read(&mut *other, "key").as_deref(), Some("value"), "{name}");
+        assert_eq!(read(&*other, "key").as_deref(), Some("value"), "{name}");
     }
-}
-
-#[test]
-fn a_batch_keeps_its_keys_and_values_apart() {
-    let pairs = batch(&[("key", "value"), ("", ""), ("k", "v")]);
-    let all: Vec<(&[u8], &[u8])> = pairs.pairs().collect();
-    assert_eq!(
-        all,
-        [(&b"key"[..], &b"value"[..]), (b"", b""), (b"k", b"v")]
-    );
-    assert_eq!(pairs.keys().count(), pairs.len());
 }
 
 #[test]
@@ -133,25 +141,25 @@ fn the_store_as_a_cache_holds_so_many_keys_for_so_long() {
         EngineAccess::open_at(kind, Durability::Memory, Some(cache), None, dir.path()).unwrap()
     };
     let found = |access: &EngineAccess| {
-        let mut handle = access.handle().unwrap();
+        let store = access.connect().unwrap();
         let keys = 0..100;
-        keys.filter(|key| read(&mut *handle, &key.to_string()).is_some())
+        keys.filter(|key| read(&*store, &key.to_string()).is_some())
             .count()
     };
     let (keys, ttl) = (10, Duration::from_secs(1_800));
     let access = open(CacheLimits { keys, ttl });
-    let mut handle = access.handle().unwrap();
+    let store = access.connect().unwrap();
     for key in 0..100 {
-        handle.put(key.to_string().as_bytes(), b"value").unwrap();
+        store.put(key.to_string().as_bytes(), b"value").unwrap();
     }
     assert!((1..=10).contains(&found(&access)), "{}", found(&access));
     let access = open(CacheLimits {
         keys: 100,
         ttl: Duration::from_millis(20),
     });
-    let mut handle = access.handle().unwrap();
+    let store = access.connect().unwrap();
     for key in 0..100 {
-        handle.put(key.to_string().as_bytes(), b"value").unwrap();
+        store.put(key.to_string().as_bytes(), b"value").unwrap();
     }
     while found(&access) > 0 {
         std::thread::yield_now();
@@ -164,10 +172,79 @@ fn the_cause_of_an_error_is_said_once() {
     let source = std::io::Error::from_raw_os_error(28);
     let error = anyhow::Error::new(loadline_store::Error::Full { source });
     let full = "No space left on device (os error 28)";
-    assert_eq!(described(&error), format!("no room on the disk: {full}"));
+    assert_eq!(described(&*error), format!("no room on the disk: {full}"));
     let error = anyhow::Error::msg(full).context("the journal was not written");
     assert_eq!(
-        described(&error),
+        described(&*error),
         format!("the journal was not written: {full}")
+    );
+}
+
+/// A connection that records what it has received.
+struct Heard(TcpStream, Arc<Mutex<Vec<u8>>>);
+
+impl Read for Heard {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        self.1.lock().unwrap().extend_from_slice(&buffer[..read]);
+        Ok(read)
+    }
+}
+
+impl Write for Heard {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[test]
+fn the_writes_of_a_cache_have_their_time_to_live_alone_and_in_batches() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hearing = Arc::clone(&heard);
+    let server = NullServer::start(move |stream| {
+        let value_bytes = AtomicUsize::new(0);
+        let stream = Heard(stream, Arc::clone(&hearing));
+        let _ = null::Connection::new(&value_bytes).serve(stream);
+    })
+    .unwrap();
+    let at = Server::local(server.address());
+    let client = client(&at, &at.address, &Tls::default(), Protocol::Resp3);
+    let pairs = |ttl| {
+        let mut pairs = Batch::new();
+        for key in [b'a', b'b'] {
+            pairs.put_with(ttl, |out| out.push(key), |out| out.push(b'1'));
+        }
+        pairs
+    };
+    let sent = |ttl: Option<Duration>| {
+        let store = connect(client.clone()).unwrap();
+        heard.lock().unwrap().clear();
+        match ttl {
+            None => store.put(b"k", b"v").unwrap(),
+            Some(ttl) => store.put_for(b"k", b"v", ttl).unwrap(),
+        }
+        store.apply(&pairs(ttl)).unwrap();
+        let sent = heard.lock().unwrap();
+        String::from_utf8(sent.clone())
+            .unwrap()
+            .replace("\r\n", " ")
+    };
+    assert_eq!(
+        sent(None),
+        "*3 $3 SET $1 k $1 v *5 $4 MSET $1 a $1 1 $1 b $1 1 "
+    );
+    let set = |key: &str, value: &str| format!("*5 $3 SET $1 {key} $1 {value} $2 PX $7 1800000 ");
+    assert_eq!(
+        sent(Some(Duration::from_secs(1_800))),
+        format!(
+            "{}*1 $5 MULTI {}{}*1 $4 EXEC ",
+            set("k", "v"),
+            set("a", "1"),
+            set("b", "1")
+        )
     );
 }
