@@ -163,11 +163,7 @@ fn copies_here(target: &Target) -> u64 {
         Target::SpawnCluster(_) => 2,
         Target::Cluster(_) => 0,
         Target::Server(server) => u64::from(server.is_local()),
-        Target::Embedded
-        | Target::Slowed(_)
-        | Target::Spawn(_)
-        | Target::Ram
-        | Target::Engine(_) => 1,
+        Target::Embedded | Target::Slowed(_) | Target::Spawn(_) | Target::Engine(_) => 1,
     }
 }
 

@@ -436,7 +436,7 @@ fn what_does_not_fit_into_memory_is_refused_before_it_is_loaded() {
 #[test]
 fn what_is_called_has_no_pipelined_case() {
     let plan = plan(&["ram", "embedded", "--connections", "8"]);
-    assert_eq!(plan.targets, [Target::Ram, Target::Embedded]);
+    assert_eq!(plan.targets, [Target::RAM, Target::Embedded]);
     assert!(plan.cases.iter().all(|case| case.pipeline == 1));
     assert_eq!(plan.cases.len(), 3);
 }

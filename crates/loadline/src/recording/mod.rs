@@ -141,7 +141,6 @@ pub(crate) fn subject(target: &Opened) -> Subject {
         Target::Server(_) => SubjectKind::Server,
         Target::Cluster(_) => SubjectKind::Cluster,
         Target::SpawnCluster(_) => SubjectKind::SpawnedCluster,
-        Target::Ram => SubjectKind::Engine,
         Target::Engine(ref engine) => match &engine.choice {
             Choice::Embedded(..) => SubjectKind::Engine,
             Choice::Spawned { .. } => SubjectKind::SpawnedServer,

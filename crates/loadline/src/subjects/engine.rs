@@ -19,7 +19,7 @@ use super::{load_block, workload};
 use crate::plan::Case;
 use crate::target::Target;
 use crate::targets::client::Connector;
-use crate::targets::engines::{Keys, Names, described, scan};
+use crate::targets::engines::{EngineAccess, Keys, Names, described, scan};
 use crate::targets::threads::Threads;
 use crate::targets::{Access, Opened};
 
@@ -209,7 +209,7 @@ impl Refill {
 /// # Errors
 /// If the workload is invalid, and the errors of the engine.
 pub(super) fn load(
-    store: &dyn KeyValue,
+    engine: &EngineAccess,
     case: &Case,
     prefix: &str,
     seed: u64,
@@ -218,6 +218,7 @@ pub(super) fn load(
     let names = Names::new(prefix, case.keys);
     let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
     let workload = workload(compiled.commands, case, &case.key_dist, seed)?;
+    let store = engine.connect().map_err(|error| broken(&error))?;
     let mut batch = Batch::new();
     for number in 0..case.keys {
         names.put(number, workload.values(), None, &mut batch);
@@ -411,7 +412,6 @@ mod tests {
 
     use super::*;
     use crate::target::{Choice, Durability, Engine, Kind};
-    use crate::targets::engines::EngineAccess;
 
     fn put_of(bytes: u64) -> Workload {
         let put = Command {

@@ -3,7 +3,7 @@
 use loadline_load::Control;
 
 use super::wire::{self, Place};
-use super::{engine, failure, masters, ram};
+use super::{calls, engine, failure, masters};
 use crate::exit::Failure;
 use crate::plan::Case;
 use crate::targets::hints::hint;
@@ -35,13 +35,10 @@ pub(crate) fn load(
             wire::load(&place, case, seed, control)
         }
         Access::Cluster(cluster) => masters::load(cluster, case, &prefix, seed, control),
-        Access::Ram(store) => ram::load(store, case, &prefix, seed, control),
-        Access::Engine(access) => {
-            let store = access.connect().map_err(|error| engine::broken(&error));
-            store
-                .and_then(|store| engine::load(&*store, case, &prefix, seed, control))
-                .map(|()| None)
+        Access::Engine(engine) if case.durability.is_none() => {
+            calls::load(engine, case, &prefix, seed, control)
         }
+        Access::Engine(engine) => engine::load(engine, case, &prefix, seed, control).map(|()| None),
     };
     let outcome = outcome.map_err(|error| failure(&target.name, &error))?;
     if let Some((kind, count)) = outcome

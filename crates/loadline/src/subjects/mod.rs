@@ -1,5 +1,6 @@
 //! Subjects: they run the blocks of a case on a target, one implementation for each kind of target.
 
+mod calls;
 pub(crate) mod client;
 mod colocated;
 mod counted;
@@ -11,7 +12,6 @@ mod load;
 mod lockstep;
 mod masters;
 mod null;
-mod ram;
 mod reference;
 mod tail;
 pub(crate) mod tier;
@@ -34,9 +34,9 @@ use crate::target::Target;
 use crate::targets::hints::hint;
 use crate::targets::servers::Child;
 use crate::targets::{Access, Opened, Refusals};
+use calls::CallSubject;
 use engine::EngineSubject;
 use masters::ClusterSubject;
-use ram::RamSubject;
 use wire::{Place, WireSubject};
 
 pub(crate) use counted::{Counted, can_count};
@@ -103,8 +103,8 @@ fn require(target: &mut Opened, case: &Case) -> Result<(), Failure> {
             vec!["single node for all keys".into()]
         }
         Access::Cluster(cluster) => cluster.admin.missing_commands(&case.workload.needs())?,
-        Access::Engine(_) => Vec::new(),
-        Access::Ram(_) => ram::missing(&case.workload)
+        Access::Engine(_) if case.durability.is_some() => Vec::new(),
+        Access::Engine(_) => calls::missing(&case.workload)
             .into_iter()
             .map(Into::into)
             .collect(),
@@ -170,14 +170,8 @@ pub(crate) fn of<'s>(
             }
         }
         Access::Cluster(cluster) => Box::new(ClusterSubject::open(cluster, case, prefix, seed)?),
-        Access::Engine(_) => {
-            return Err(Failure::usage(format!(
-                "{} is an engine, which only `loadline engines` measures.",
-                target.name
-            )));
-        }
-        Access::Ram(store) => Box::new(
-            RamSubject::new(store, case, &prefix, seed)
+        Access::Engine(engine) => Box::new(
+            CallSubject::open(engine, case, &prefix, seed)
                 .map_err(|error| failure(&target.name, &error))?,
         ),
     })

@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     Map,
     /// The store of this project.
     Store,
+    /// The same, in memory and called by the commands of a workload.
+    Ram,
     /// LMDB.
     Heed,
     /// redb.
@@ -84,7 +86,7 @@ pub(crate) struct Engine {
 }
 
 impl Kind {
-    /// All of them, with their names.
+    /// Those that are compared with each other, with their names.
     pub(crate) const ALL: [(&'static str, Self); 7] = [
         ("map", Self::Map),
         ("store", Self::Store),
@@ -98,7 +100,7 @@ impl Kind {
     /// Whether this build has it.
     pub(crate) fn is_built_in(self) -> bool {
         match self {
-            Self::Map | Self::Store => true,
+            Self::Map | Self::Store | Self::Ram => true,
             Self::Heed => cfg!(feature = "heed"),
             Self::Redb => cfg!(feature = "redb"),
             Self::Fjall => cfg!(feature = "fjall"),
@@ -110,14 +112,14 @@ impl Kind {
     /// The name as it is typed.
     pub(crate) fn name(self) -> &'static str {
         let known = Self::ALL.iter().find(|(_, kind)| *kind == self);
-        known.map_or("", |(name, _)| name)
+        known.map_or("ram", |(name, _)| name)
     }
 
     /// Why it has no durability of this class, where it has none.
     fn lacks(self, durability: Durability) -> Option<&'static str> {
         match (self, durability) {
-            (Self::Store, _) | (Self::Map, Durability::Memory) => None,
-            (Self::Map, _) => Some("it keeps nothing on disk"),
+            (Self::Store, _) | (Self::Map | Self::Ram, Durability::Memory) => None,
+            (Self::Map | Self::Ram, _) => Some("it keeps nothing on disk"),
             (_, Durability::Memory) => Some("its data are files"),
             (Self::Redb, Durability::Process) => {
                 Some("a commit that it does not sync is lost with the process")
@@ -258,6 +260,15 @@ impl Choice {
 }
 
 impl Engine {
+    /// Our store in memory.
+    pub(crate) const RAM: Self = Self {
+        choice: Choice::Embedded(Kind::Ram, None),
+        durability: Durability::Memory,
+        dir: None,
+        cache: None,
+        memory_bytes: None,
+    };
+
     /// Time to live that each write to it states; `None` without a limit, and where the engine has one by itself.
     pub(crate) fn ttl(&self) -> Option<Duration> {
         let cache = self.cache.filter(|_| self.choice.is_server());

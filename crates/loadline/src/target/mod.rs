@@ -45,8 +45,6 @@ pub(crate) enum Target {
     Embedded,
     /// The same, made slower on purpose: what `prove` judges.
     Slowed(Slowdown),
-    /// Our store in this process, without a server.
-    Ram,
     /// A server program that is started for this run and stopped afterwards.
     Spawn(Program),
     /// A cluster that runs already: some of its nodes, which name the others.
@@ -128,6 +126,9 @@ impl Server {
 }
 
 impl Target {
+    /// Our store in this process, without a server.
+    pub(crate) const RAM: Self = Self::Engine(Engine::RAM);
+
     /// Reads a TARGET.
     ///
     /// # Errors
@@ -137,7 +138,7 @@ impl Target {
         let wrong = |why: &str| Failure::usage(format!("TARGET `{}`: {why}", redact_target(text)));
         match text {
             "embedded" => return Ok(Self::Embedded),
-            "ram" => return Ok(Self::Ram),
+            "ram" => return Ok(Self::RAM),
             _ => {}
         }
         let Some((scheme, rest)) = text.split_once(':') else {
@@ -199,7 +200,6 @@ impl Target {
     /// Whether it is called in this process, so that it has no connections.
     pub(crate) fn is_in_process(&self) -> bool {
         match self {
-            Self::Ram => true,
             Self::Engine(engine) => !engine.choice.is_server(),
             _ => false,
         }
@@ -213,7 +213,6 @@ impl fmt::Display for Target {
             Self::Server(server) => server.fmt(f),
             Self::Embedded => f.write_str("embedded"),
             Self::Slowed(slowdown) => write!(f, "embedded {slowdown}"),
-            Self::Ram => f.write_str("ram"),
             Self::Engine(engine) => engine.fmt(f),
             Self::Spawn(program) => write!(f, "spawn:{program}"),
             Self::SpawnCluster(program) => write!(f, "spawn-cluster:{}", program.display()),

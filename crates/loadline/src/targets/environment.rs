@@ -3,7 +3,7 @@
 use loadline_measure::record::ServerEnvironment;
 
 use super::opened::Opened;
-use crate::target::{Choice, Target};
+use crate::target::{Choice, Engine, Target};
 
 /// Server settings that affect measurements.
 const SETTINGS: [&str; 5] = [
@@ -23,7 +23,7 @@ impl Opened {
             {
                 format!("{} ({})", self.name, engine.durability)
             }
-            Target::Engine(_) => return None,
+            Target::Engine(engine) if *engine != Engine::RAM => return None,
             _ => self.name.clone(),
         };
         let settings = SETTINGS

@@ -314,7 +314,7 @@ impl Opened {
                     .map(|node| cluster.endpoints(node).0)
                     .collect()
             }
-            Access::Ram(_) | Access::Engine(_) => Vec::new(),
+            Access::Engine(_) => Vec::new(),
         }
     }
 

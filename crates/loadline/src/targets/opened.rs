@@ -1,7 +1,6 @@
 //! A target, opened: started if it is ours, reachable, and allowed to be measured.
 
 use std::slice;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -9,7 +8,6 @@ use loadline_client::Tls;
 use loadline_load::Control;
 use loadline_load::wire::threads_over;
 use loadline_measure::record::{self, NotExamined};
-use loadline_store::Keyspace;
 
 use super::admin::{Admin, Info};
 use super::callgrind::Callgrind;
@@ -50,10 +48,32 @@ pub(crate) enum Access {
     Server(Box<ServerAccess>),
     /// Over connections to the nodes of a cluster.
     Cluster(Box<ClusterAccess>),
-    /// In this process.
-    Ram(Arc<Keyspace>),
-    /// An engine in this process.
+    /// Calls of an engine in this process.
     Engine(EngineAccess),
+}
+
+impl Access {
+    /// The server, if it is a single one.
+    pub(super) fn as_server(&self) -> Option<&ServerAccess> {
+        match self {
+            Self::Server(server) => Some(server),
+            Self::Cluster(_) | Self::Engine(_) => None,
+        }
+    }
+
+    fn as_cluster(&self) -> Option<&ClusterAccess> {
+        match self {
+            Self::Cluster(cluster) => Some(cluster),
+            Self::Server(_) | Self::Engine(_) => None,
+        }
+    }
+
+    fn as_engine(&self) -> Option<&EngineAccess> {
+        match self {
+            Self::Engine(engine) => Some(engine),
+            Self::Server(_) | Self::Cluster(_) => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -109,7 +129,6 @@ impl Opened {
                 let child = Child::spawn(program, under, interrupt)?;
                 Access::child(child, name.clone(), plan, plan.latency)?
             }
-            Target::Ram => Access::Ram(Arc::new(Keyspace::new())),
             Target::Engine(engine) => Access::engine(engine, plan, interrupt)?,
             Target::Cluster(seeds) => Access::cluster(target, seeds, None, plan)?,
             Target::SpawnCluster(program) => {
@@ -149,11 +168,8 @@ impl Opened {
 
     /// The memory of the machine of a single existing server, in bytes, if the server reports it.
     fn machine_memory(&self) -> Option<u64> {
-        match &self.access {
-            Access::Server(server) => server.info.number("total_system_memory"),
-            // Each node of a cluster holds only part of the keys.
-            Access::Cluster(_) | Access::Ram(_) | Access::Engine(_) => None,
-        }
+        // Each node of a cluster holds only part of the keys.
+        self.access.as_server()?.info.number("total_system_memory")
     }
 
     /// The subset of `commands` that the target does not have.
@@ -185,7 +201,7 @@ impl Opened {
                 )))
             }
             Access::Cluster(cluster) => Ok(Connector::Cluster(Box::new(cluster.through(path)))),
-            Access::Ram(_) | Access::Engine(_) => Err(Failure::usage(format!(
+            Access::Engine(_) => Err(Failure::usage(format!(
                 "{}: not a server; only servers are called through a client.",
                 self.name
             ))),
@@ -197,7 +213,7 @@ impl Opened {
         match &self.access {
             Access::Server(server) => vec![server.endpoint.server().clone()],
             Access::Cluster(cluster) => cluster.nodes(),
-            Access::Ram(_) | Access::Engine(_) => Vec::new(),
+            Access::Engine(_) => Vec::new(),
         }
     }
 
@@ -229,10 +245,8 @@ impl Opened {
 
     /// The number of servers that serve the keys.
     pub(crate) fn masters(&self) -> usize {
-        match &self.access {
-            Access::Cluster(cluster) => cluster.tags.len(),
-            Access::Server(_) | Access::Ram(_) | Access::Engine(_) => 1,
-        }
+        let cluster = self.access.as_cluster();
+        cluster.map_or(1, |cluster| cluster.tags.len())
     }
 
     /// The link in the path as measured, if there is one.
@@ -240,16 +254,14 @@ impl Opened {
         match &self.access {
             Access::Server(server) => server.path.as_ref().map(|(path, _)| &path.measured),
             Access::Cluster(cluster) => cluster.link(),
-            Access::Ram(_) | Access::Engine(_) => None,
+            Access::Engine(_) => None,
         }
     }
 
     /// The digest of the configuration file of a server that this run started, if it has one.
     pub(super) fn config_sha256(&self) -> Option<&str> {
-        match &self.access {
-            Access::Server(server) => server.child.as_ref()?.config_sha256(),
-            Access::Cluster(_) | Access::Ram(_) | Access::Engine(_) => None,
-        }
+        let child = self.access.as_server()?.child.as_ref()?;
+        child.config_sha256()
     }
 
     /// The processes that this run started for the target.
@@ -257,7 +269,7 @@ impl Opened {
         match &self.access {
             Access::Server(server) => server.child.iter().map(Child::pid).collect(),
             Access::Cluster(cluster) => cluster.children(),
-            Access::Ram(_) | Access::Engine(_) => Vec::new(),
+            Access::Engine(_) => Vec::new(),
         }
     }
 
@@ -277,21 +289,17 @@ impl Opened {
 
     /// Threads that apply the load of `case` to the target; for a cluster, that number per master.
     pub(crate) fn threads(&self, case: &Case) -> u64 {
-        match &self.access {
-            Access::Cluster(cluster) => {
-                let (asked, connections) = (case.threads as usize, case.connections as usize);
-                threads_over(cluster.tags.len(), asked, connections) as u64
-            }
-            Access::Server(_) | Access::Ram(_) | Access::Engine(_) => u64::from(case.threads),
-        }
+        let Some(cluster) = self.access.as_cluster() else {
+            return u64::from(case.threads);
+        };
+        let (asked, connections) = (case.threads as usize, case.connections as usize);
+        threads_over(cluster.tags.len(), asked, connections) as u64
     }
 
     /// The server of the target, if it is a single one.
     pub(crate) fn server(&self) -> Option<&Server> {
-        match &self.access {
-            Access::Server(server) => Some(server.endpoint.server()),
-            Access::Cluster(_) | Access::Ram(_) | Access::Engine(_) => None,
-        }
+        let server = self.access.as_server()?;
+        Some(server.endpoint.server())
     }
 
     /// The value of `name` in the server's INFO.
@@ -299,17 +307,17 @@ impl Opened {
         match &self.access {
             Access::Server(server) => server.info.get(name),
             Access::Cluster(cluster) => cluster.info.get(name),
-            Access::Engine(_) => None,
-            Access::Ram(_) => (name == "loadline_version").then_some(env!("CARGO_PKG_VERSION")),
+            Access::Engine(_) => {
+                let is_ours = self.target == Target::RAM && name == "loadline_version";
+                is_ours.then_some(env!("CARGO_PKG_VERSION"))
+            }
         }
     }
 
     /// The version of an engine in this process, if it reports it.
     pub(crate) fn engine_version(&self) -> Option<String> {
-        match &self.access {
-            Access::Engine(engine) => engine.version().map(Into::into),
-            _ => None,
-        }
+        let version = self.access.as_engine()?.version();
+        version.map(Into::into)
     }
 
     /// The setting `name`, if the server reports it.
@@ -340,7 +348,7 @@ impl Opened {
         match &mut self.access {
             Access::Server(server) => server.admin.key_count(),
             Access::Cluster(cluster) => cluster.key_count(),
-            Access::Ram(_) | Access::Engine(_) => Ok(0),
+            Access::Engine(_) => Ok(0),
         }
     }
 }
@@ -391,7 +399,7 @@ impl Access {
         match self {
             Self::Server(server) => Some(&mut server.admin),
             Self::Cluster(cluster) => Some(&mut cluster.admin),
-            Self::Ram(_) | Self::Engine(_) => None,
+            Self::Engine(_) => None,
         }
     }
 

@@ -41,9 +41,7 @@ impl Opened {
 
     /// How often the CPU quota of the server's control group stopped it so far, if it runs on this machine.
     fn throttled(&self) -> Option<Throttled> {
-        let Access::Server(server) = &self.access else {
-            return None;
-        };
+        let server = self.access.as_server()?;
         let is_local = server.endpoint.server().is_local();
         let process = is_local.then(|| process(&server.info)).flatten();
         process.and_then(cgroup::throttled)
@@ -51,13 +49,11 @@ impl Opened {
 
     /// The target's counters; empty if it does not report them.
     fn counts(&mut self) -> Info {
-        match &mut self.access {
-            Access::Server(server) => server
-                .admin
-                .info(&["stats", "commandstats"])
-                .unwrap_or_default(),
-            Access::Cluster(_) | Access::Ram(_) | Access::Engine(_) => Info::default(),
-        }
+        let Access::Server(server) = &mut self.access else {
+            return Info::default();
+        };
+        let counts = server.admin.info(&["stats", "commandstats"]);
+        counts.unwrap_or_default()
     }
 
     /// The activity since `watch`, for the doctor; the load consisted of the commands `declared`.

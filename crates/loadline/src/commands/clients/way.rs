@@ -36,7 +36,7 @@ pub(super) fn way_to(target: &Opened) -> Result<(Admins, Server), Failure> {
             // A client learns the others from any node; the first one is a master.
             (admins, cluster.nodes().swap_remove(0))
         }
-        Access::Ram(_) | Access::Engine(_) => {
+        Access::Engine(_) => {
             return Err(Failure::usage(format!("{}: not a server.", target.name)));
         }
     };

@@ -144,7 +144,7 @@ impl Walk<'_> {
                 target: target.map_or_else(|| name.to_owned(), |opened| opened.target.to_string()),
                 version: None,
             },
-            target: target.map_or(&Target::Ram, |opened| &opened.target),
+            target: target.map_or(&Target::RAM, |opened| &opened.target),
             threads: 1,
             is_direct: place.is_none_or(|place| self.plan.places[place].latency.is_zero()),
         }

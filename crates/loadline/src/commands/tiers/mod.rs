@@ -285,7 +285,7 @@ impl Walk<'_> {
                 };
                 (subject, &opened.target)
             }
-            (None, _) => (of_ours(SubjectKind::Application), &Target::Ram),
+            (None, _) => (of_ours(SubjectKind::Application), &Target::RAM),
         };
         let latency = arm
             .step

@@ -81,7 +81,7 @@ impl OpenPlace {
                 let null = NullPlace::open(server.endpoint.server(), place, plan)?;
                 (Reach::Server(Box::new(reach)), Some(null))
             }
-            Access::Cluster(_) | Access::Ram(_) => return Err(no_tier(opened)),
+            Access::Cluster(_) => return Err(no_tier(opened)),
         };
         Ok(Self {
             name: place.name.clone(),

@@ -176,6 +176,7 @@ fn open(
     };
     Ok(match kind {
         Kind::Map => (shared(map::Map::default()), None),
+        Kind::Ram => (shared(Store::in_memory(Options::new())), None),
         Kind::Store => {
             let options =
                 cache.map_or_else(Options::new, |cache| Options::cache(cache.keys, cache.ttl));

@@ -1,8 +1,10 @@
-//! Our store in this process, called directly: the cost of an operation without a network.
+//! An engine in this process, called by the commands of a workload: the cost of an operation without a network.
 
-use std::io::Write;
+use std::io::{Cursor, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
+use loadline_cache::{Error as StoreError, KeyValue};
 use loadline_load::block::Block;
 use loadline_load::call::{AHEAD, Callee, Callers};
 use loadline_load::keys::KeyDist;
@@ -12,23 +14,25 @@ use loadline_load::reply::Reply;
 use loadline_load::runner::Subject;
 use loadline_load::workload::{Chooser, Part, Workload};
 use loadline_load::{Control, Error};
-use loadline_store::{Change, Entry, Keyspace, Value};
-use rustix::time::{ClockId, clock_gettime};
 
+use super::engine::broken;
 use super::{load_block, workload};
 use crate::plan::Case;
+use crate::targets::engines::{EngineAccess, described};
 use crate::workload::{Call, Definition};
 
-/// Content of [`Reply::Error`] if a key holds a value of another kind.
-const WRONG_KIND: &[u8] = b"WRONGTYPE";
+/// Content of [`Reply::Error`] if a key holds no number.
+const WRONG_KIND: &str = "WRONGTYPE";
+/// Digits of a number, with its sign.
+const DIGITS: usize = 20;
 
-/// An operation of the store.
+/// An operation of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Get,
     Set,
-    /// Set with a time to live in milliseconds.
-    SetFor(u64),
+    /// Set with a time to live.
+    SetFor(Duration),
     Del,
     Exists,
     Incr,
@@ -43,19 +47,19 @@ struct Step {
     arguments: Vec<Vec<Part>>,
 }
 
-/// One case on the store in this process, called from as many threads as the case has.
-pub(super) struct RamSubject {
-    callers: Callers<RamCallee>,
+/// One case on an engine in this process, called from as many threads as the case has.
+pub(super) struct CallSubject {
+    callers: Callers<CommandCallee>,
     block: Block,
 }
 
-impl RamSubject {
-    /// Creates callers of `store` that perform the operations of `case`.
+impl CallSubject {
+    /// Creates callers of `engine` that perform the operations of `case`.
     ///
     /// # Errors
-    /// If the workload is invalid.
-    pub(super) fn new(
-        store: &Arc<Keyspace>,
+    /// If the workload is invalid or the engine refuses access.
+    pub(super) fn open(
+        engine: &EngineAccess,
         case: &Case,
         prefix: &str,
         seed: u64,
@@ -64,8 +68,8 @@ impl RamSubject {
         let workload = workload(compiled.commands, case, &case.key_dist, seed)?;
         let (operations, _) = case.workload.calls(prefix, case.keys);
         let callees = (0..case.threads)
-            .map(|_| RamCallee::new(Arc::clone(store), &operations))
-            .collect();
+            .map(|_| CommandCallee::open(engine, &operations))
+            .collect::<Result<_, Error>>()?;
         Ok(Self {
             callers: Callers::new(workload, callees, case.verify, seed)?,
             block: Block {
@@ -76,7 +80,7 @@ impl RamSubject {
     }
 }
 
-impl Subject for RamSubject {
+impl Subject for CallSubject {
     fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
         let block = Block {
             stop,
@@ -90,9 +94,9 @@ impl Subject for RamSubject {
 /// Loads every key of the case. Returns `None` if the workload needs no keys.
 ///
 /// # Errors
-/// If the workload is invalid.
+/// If the workload is invalid or the engine refuses access.
 pub(super) fn load(
-    store: &Arc<Keyspace>,
+    engine: &EngineAccess,
     case: &Case,
     prefix: &str,
     seed: u64,
@@ -104,19 +108,21 @@ pub(super) fn load(
         return Ok(None);
     };
     let workload = workload(vec![command], case, &KeyDist::Sequential, seed)?;
-    let callee = RamCallee::new(Arc::clone(store), &[calls]);
+    let callee = CommandCallee::open(engine, &[calls])?;
     Callers::new(workload, vec![callee], false, seed)?
         .run(&load_block(case, seed), control)
         .map(Some)
 }
 
-/// One thread's access to the store.
-struct RamCallee {
-    store: Arc<Keyspace>,
+/// One thread's access to the engine.
+struct CommandCallee {
+    store: Arc<dyn KeyValue>,
     operations: Arc<[Vec<Step>]>,
     places: Vec<Place>,
     /// Buffer for values that are read, which a caller would copy too.
     out: Vec<u8>,
+    /// Text of the last error.
+    sentence: String,
 }
 
 /// A prepared operation.
@@ -128,7 +134,7 @@ struct Place {
     ends: Vec<usize>,
 }
 
-/// The commands of `definition` that the store does not support in process.
+/// The commands of `definition` that an engine in this process does not support.
 pub(super) fn missing(definition: &Definition) -> Vec<&'static str> {
     let (operations, load) = definition.calls("", 1);
     let mut missing: Vec<&str> = operations
@@ -143,23 +149,24 @@ pub(super) fn missing(definition: &Definition) -> Vec<&'static str> {
     missing
 }
 
-impl RamCallee {
-    /// Creates a caller of `store` that performs `operations`, all of which the store supports.
-    fn new(store: Arc<Keyspace>, operations: &[Vec<Call>]) -> Self {
+impl CommandCallee {
+    /// Creates a caller of `engine` that performs `operations`, all of which it supports.
+    fn open(engine: &EngineAccess, operations: &[Vec<Call>]) -> Result<Self, Error> {
         let operations = operations
             .iter()
             .map(|calls| calls.iter().filter_map(step).collect())
             .collect();
-        Self {
-            store,
+        Ok(Self {
+            store: engine.connect().map_err(|error| broken(&error))?,
             operations,
             places: vec![Place::default(); AHEAD],
             out: Vec::new(),
-        }
+            sentence: String::new(),
+        })
     }
 }
 
-impl Callee for RamCallee {
+impl Callee for CommandCallee {
     fn prepare(
         &mut self,
         place: usize,
@@ -185,9 +192,8 @@ impl Callee for RamCallee {
     fn perform(&mut self, place: usize) -> Reply<'_> {
         let place = &self.places[place];
         let steps = &self.operations[place.operation];
-        let now = now_ms();
         let mut first = 0;
-        let mut last = Answer::Other;
+        let mut last = Ok(Answer::Other);
         for step in steps {
             let arguments = Arguments {
                 place,
@@ -196,18 +202,20 @@ impl Callee for RamCallee {
             };
             first += step.arguments.len();
             self.out.clear();
-            last = step
-                .verb
-                .perform(&self.store, arguments, now, &mut self.out);
-            if matches!(last, Answer::WrongKind) {
+            last = step.verb.perform(&*self.store, arguments, &mut self.out);
+            if matches!(last, Err(_) | Ok(Answer::WrongKind)) {
                 break;
             }
         }
         match last {
-            Answer::Payload => Reply::Payload(&self.out),
-            Answer::Nil => Reply::Nil,
-            Answer::Other => Reply::Other,
-            Answer::WrongKind => Reply::Error(WRONG_KIND),
+            Ok(Answer::Payload) => Reply::Payload(&self.out),
+            Ok(Answer::Nil) => Reply::Nil,
+            Ok(Answer::Other) => Reply::Other,
+            Ok(Answer::WrongKind) => Reply::Error(WRONG_KIND.as_bytes()),
+            Err(error) => {
+                self.sentence = format!("ENGINE {}", described(&error));
+                Reply::Error(self.sentence.as_bytes())
+            }
         }
     }
 }
@@ -274,128 +282,105 @@ fn verb(call: &Call) -> Option<Verb> {
     Some(verb)
 }
 
-/// Milliseconds of the arguments `EX seconds` or `PX milliseconds`.
-fn time_to_live(option: &[Part], time: &[Part]) -> Option<u64> {
+/// The time of the arguments `EX seconds` or `PX milliseconds`.
+fn time_to_live(option: &[Part], time: &[Part]) -> Option<Duration> {
     let ([Part::Literal(option)], [Part::Literal(time)]) = (option, time) else {
         return None;
     };
     let time: u64 = std::str::from_utf8(time).ok()?.parse().ok()?;
     match option.to_ascii_uppercase().as_slice() {
-        b"EX" => time.checked_mul(1_000),
-        b"PX" => Some(time),
+        b"EX" => Some(Duration::from_secs(time)),
+        b"PX" => Some(Duration::from_millis(time)),
         _ => None,
     }
-}
-
-/// Milliseconds since the Unix epoch, read from the cheapest clock. It advances every few milliseconds, which is
-/// precise enough for a time to live.
-fn now_ms() -> u64 {
-    let now = clock_gettime(ClockId::RealtimeCoarse);
-    now.tv_sec as u64 * 1_000 + now.tv_nsec as u64 / 1_000_000
 }
 
 impl Verb {
     #[inline]
     fn perform(
         self,
-        store: &Keyspace,
+        store: &dyn KeyValue,
         arguments: Arguments<'_>,
-        now: u64,
         out: &mut Vec<u8>,
-    ) -> Answer {
+    ) -> Result<Answer, StoreError> {
         let first = arguments.get(0);
         match self {
-            Self::Get => get(store, first, now, out),
-            Self::Set => put(store, first, arguments.get(1), None, now),
-            Self::SetFor(ms) => put(
-                store,
-                first,
-                arguments.get(1),
-                Some(now.saturating_add(ms)),
-                now,
-            ),
-            Self::Del => {
-                for key in arguments.iter() {
-                    store.take(key, now);
-                }
-                Answer::Other
+            Self::Get => {
+                let is_there = store.get_into(first, out)?;
+                return Ok(if is_there {
+                    Answer::Payload
+                } else {
+                    Answer::Nil
+                });
             }
+            Self::Set => store.put(first, arguments.get(1))?,
+            Self::SetFor(ttl) => store.put_for(first, arguments.get(1), ttl)?,
+            Self::Del => arguments.iter().try_for_each(|key| store.remove(key))?,
             Self::Exists => {
-                let there = arguments
-                    .iter()
-                    .filter(|key| store.read(key, now, |value| value.is_some()))
-                    .count();
+                let mut there = 0;
+                let mut count = |value: Option<&[u8]>| there += usize::from(value.is_some());
+                for key in arguments.iter() {
+                    store.visit_many(&[key], 0, &mut count)?;
+                }
                 std::hint::black_box(there);
-                Answer::Other
             }
-            Self::Incr => increment(store, first, now),
+            Self::Incr => return increment(store, first, out),
             Self::MGet => {
                 for key in arguments.iter() {
-                    get(store, key, now, out);
+                    store.get_into(key, out)?;
                 }
-                Answer::Other
             }
             Self::MSet => {
                 for pair in 0..arguments.count / 2 {
-                    let (key, value) = (arguments.get(2 * pair), arguments.get(2 * pair + 1));
-                    put(store, key, value, None, now);
+                    store.put(arguments.get(2 * pair), arguments.get(2 * pair + 1))?;
                 }
-                Answer::Other
             }
         }
+        Ok(Answer::Other)
     }
 }
 
-/// Copies the string at `key` to the end of `out`.
-fn get(store: &Keyspace, key: &[u8], now: u64, out: &mut Vec<u8>) -> Answer {
-    store.read(key, now, |value| match value {
-        Some(Value::String(bytes)) => {
-            out.extend_from_slice(bytes);
-            Answer::Payload
-        }
-        Some(_) => Answer::WrongKind,
-        None => Answer::Nil,
-    })
-}
-
-/// Sets `key` to `value`, with an expiry at `until` (milliseconds since the Unix epoch) if that is given.
-fn put(store: &Keyspace, key: &[u8], value: &[u8], until: Option<u64>, now: u64) -> Answer {
-    let mut entry = Entry::lasting(Value::String(value.to_vec()));
-    entry.expires_at = until;
-    store.modify(key, now, |_| (Answer::Other, Change::Put(entry)))
-}
-
 /// Adds one to the decimal number at `key`; a missing key counts as 0.
-fn increment(store: &Keyspace, key: &[u8], now: u64) -> Answer {
-    store.modify(key, now, |entry| {
-        let Some(entry) = entry else {
-            let one = Entry::lasting(Value::String(b"1".to_vec()));
-            return (Answer::Other, Change::Put(one));
+fn increment(store: &dyn KeyValue, key: &[u8], held: &mut Vec<u8>) -> Result<Answer, StoreError> {
+    loop {
+        held.clear();
+        let is_there = store.get_into(key, held)?;
+        let number = match std::str::from_utf8(held) {
+            _ if !is_there => Some(0),
+            Ok(digits) => digits.parse::<i64>().ok(),
+            Err(_) => None,
         };
-        let Value::String(digits) = &mut entry.value else {
-            return (Answer::WrongKind, Change::Keep);
+        let Some(next) = number.and_then(|number| number.checked_add(1)) else {
+            return Ok(Answer::WrongKind);
         };
-        let number = std::str::from_utf8(digits)
-            .ok()
-            .and_then(|text| text.parse::<i64>().ok())
-            .and_then(|number| number.checked_add(1));
-        match number {
-            Some(number) => {
-                digits.clear();
-                write!(digits, "{number}").expect("a vector takes everything");
-                (Answer::Other, Change::Keep)
-            }
-            None => (Answer::WrongKind, Change::Keep),
+        let mut digits = Cursor::new([0; DIGITS]);
+        write!(digits, "{next}").expect("a number has at most 20 digits");
+        let bytes = digits.position() as usize;
+        let expected = is_there.then_some(&held[..]);
+        if store.compare_and_swap(key, expected, Some(&digits.get_ref()[..bytes]))? {
+            return Ok(Answer::Other);
         }
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::{Engine, Kind};
     use loadline_load::pacing::Pacing;
     use loadline_load::values::{ValueData, ValueSize, Values};
     use loadline_load::workload::KeySpace;
+
+    fn ram() -> EngineAccess {
+        EngineAccess::open(Kind::Ram, &Engine::RAM).unwrap()
+    }
+
+    fn keys(engine: &EngineAccess) -> usize {
+        let mut keys = 0;
+        let store = engine.connect().unwrap();
+        store.scan(b"", &mut |_, _| keys += 1).unwrap();
+        keys
+    }
 
     fn definition(commands: &[&str]) -> Definition {
         let commands: Vec<String> = commands.iter().map(ToString::to_string).collect();
@@ -403,7 +388,7 @@ mod tests {
     }
 
     /// Performs `ops` operations over ten keys in sequence.
-    fn perform(store: &Arc<Keyspace>, commands: &[&str], ops: u64) -> Outcome {
+    fn perform(store: &EngineAccess, commands: &[&str], ops: u64) -> Outcome {
         let definition = definition(commands);
         assert_eq!(missing(&definition), Vec::<&str>::new());
         let size = ValueSize::Range(1, 90);
@@ -413,7 +398,7 @@ mod tests {
             Values::new(size, ValueData::Random, 7).unwrap(),
         )
         .unwrap();
-        let callee = RamCallee::new(Arc::clone(store), &definition.calls("p:", 10).0);
+        let callee = CommandCallee::open(store, &definition.calls("p:", 10).0).unwrap();
         let block = Block {
             pacing: Pacing::Closed,
             stop: Stop::after_ops(ops),
@@ -428,35 +413,37 @@ mod tests {
 
     #[test]
     fn what_was_set_is_read_back() {
-        let store = Arc::new(Keyspace::new());
+        let store = ram();
         assert_eq!(perform(&store, &["GET {key}"], 20).nils, 20);
         perform(&store, &["SET {key} {value}"], 10);
         let read = perform(&store, &["GET {key}"], 100);
         assert_eq!((read.errors.total(), read.nils, read.ops), (0, 0, 100));
         perform(&store, &["MSET {key} {value} {prefix}other {value}"], 1);
-        assert_eq!(store.len(), 11);
+        assert_eq!(keys(&store), 11);
         perform(&store, &["DEL {key}"], 10);
-        assert_eq!(store.len(), 1);
+        assert_eq!(keys(&store), 1);
         assert_eq!(perform(&store, &["GET {key}"], 10).nils, 10);
     }
 
     #[test]
     fn counters_count_and_refuse_what_is_no_number() {
-        let store = Arc::new(Keyspace::new());
+        let store = ram();
         assert_eq!(perform(&store, &["INCR {key}"], 30).errors.total(), 0);
-        let three = |value: Option<&Value>| value == Some(&Value::String(b"3".to_vec()));
-        assert!(store.read(b"p:00000004", now_ms(), three));
+        let number = store.connect().unwrap().get(b"p:00000004");
+        assert_eq!(number.unwrap().as_deref(), Some(&b"3"[..]));
         perform(&store, &["SET {key} x"], 10);
         assert_eq!(perform(&store, &["INCR {key}"], 10).errors.total(), 10);
     }
 
     #[test]
     fn a_time_to_live_is_kept() {
-        let store = Arc::new(Keyspace::new());
+        let store = ram();
         perform(&store, &["SET {key} {value} EX 60"], 10);
-        assert_eq!(store.expiring(), 10);
-        assert!(store.read(b"p:00000000", now_ms() + 50_000, |value| value.is_some()));
-        assert!(store.read(b"p:00000000", now_ms() + 70_000, |value| value.is_none()));
+        assert_eq!(keys(&store), 10);
+        perform(&store, &["SET {key} {value} PX 1"], 10);
+        while keys(&store) > 0 {
+            std::thread::yield_now();
+        }
     }
 
     #[test]
