@@ -189,23 +189,7 @@ impl KeyValue for ClusterStore {
         Ok(())
     }
 
-    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
-        self.pages(prefix, |cluster, keys| {
-            let values: Vec<Option<Vec<u8>>> = cluster.run(mget(keys))?;
-            requests::show(keys, values, visit);
-            Ok(ControlFlow::Continue(()))
-        })
-    }
-
-    fn scan_keys(
-        &self,
-        prefix: &[u8],
-        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
-        self.pages(prefix, |_, keys| {
-            Ok(keys.iter().try_for_each(|key| visit(key)))
-        })
-    }
+    scan_by_pages!();
 }
 
 impl ClusterStore {

@@ -1,5 +1,28 @@
 //! The interface for threads.
 
+/// Defines the walks of a store that has `pages` of keys.
+macro_rules! scan_by_pages {
+    () => {
+        fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
+            self.pages(prefix, |server, keys| {
+                let values: Vec<Option<Vec<u8>>> = server.run(mget(keys))?;
+                requests::show(keys, values, visit);
+                Ok(ControlFlow::Continue(()))
+            })
+        }
+
+        fn scan_keys(
+            &self,
+            prefix: &[u8],
+            visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+        ) -> Result<(), Error> {
+            self.pages(prefix, |_, keys| {
+                Ok(keys.iter().try_for_each(|key| visit(key)))
+            })
+        }
+    };
+}
+
 mod cluster;
 mod local;
 mod server;

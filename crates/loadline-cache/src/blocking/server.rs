@@ -174,23 +174,7 @@ impl KeyValue for ServerStore {
         self.on(|connection| write_on(connection, batch, self.wait))
     }
 
-    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
-        self.pages(prefix, |connection, keys| {
-            let values: Vec<Option<Vec<u8>>> = connection.run(mget(keys))?;
-            requests::show(keys, values, visit);
-            Ok(ControlFlow::Continue(()))
-        })
-    }
-
-    fn scan_keys(
-        &self,
-        prefix: &[u8],
-        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
-        self.pages(prefix, |_, keys| {
-            Ok(keys.iter().try_for_each(|key| visit(key)))
-        })
-    }
+    scan_by_pages!();
 }
 
 /// Values from this size on are asked for by a command each. They are then used while others are still on their way, and the
