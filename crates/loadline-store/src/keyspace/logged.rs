@@ -213,7 +213,8 @@ impl LockedKey<'_> {
     }
 
     /// The entry of the key as [`find`](Self::find) says it; counts a hit or a miss.
-    #[inline]
+    // For the same reason as `Locked::new`.
+    #[inline(always)]
     pub(crate) fn look_up(&mut self, key: &[u8]) -> Option<Slot<'_>> {
         let now = self.now();
         let at = self.locked.look_up(key, now)?;
