@@ -54,6 +54,7 @@ pub mod quantile;
 pub mod record;
 pub mod sizes;
 pub mod steady;
+pub mod summary;
 pub mod sweep;
 pub mod tiers;
 mod vocabulary;

@@ -47,7 +47,7 @@ pub use html::html;
 pub use junit::{judgement_junit, junit};
 pub use markdown::{judgement_markdown, markdown};
 pub use text::{TextOptions, baseline, diagnosis, judgement_text, proof, text};
-pub use view::capacity_findings;
+pub use view::{capacity_findings, case_findings};
 
 /// The command that asked for a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

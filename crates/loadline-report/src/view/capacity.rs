@@ -5,7 +5,6 @@ use loadline_measure::capacity::{Bound, Capacity, LimitedBy, Outcome, Point, Tal
 use loadline_measure::record::Record;
 use loadline_measure::words;
 
-use super::NOTHING;
 use super::cases::TIME;
 use super::compared;
 use crate::document::{
@@ -27,10 +26,18 @@ pub fn capacity_findings(name: &str, answer: &Capacity) -> Vec<String> {
 }
 
 /// The answer of a search, without a full stop.
-pub(super) fn found(record: &Record) -> String {
-    let found = record.findings.first();
-    let found = found.map_or(NOTHING, String::as_str);
+pub(super) fn found(record: &Record, answer: &Capacity) -> String {
+    let found = answers(record, answer).swap_remove(0);
     found.trim_end_matches('.').to_owned()
+}
+
+/// The answer of a search, as the only element.
+pub(super) fn answers(record: &Record, answer: &Capacity) -> Vec<String> {
+    let first = record.cases.first();
+    let name = first.map_or("the target", |case| &case.subject.name);
+    let mut findings = capacity_findings(name, answer);
+    findings.truncate(1);
+    findings
 }
 
 /// A search passes where it has a confirmed answer, and fails where no rate keeps the limit.

@@ -45,11 +45,6 @@ pub(super) fn sections(record: &Record, clients: &Clients) -> Vec<Option<Section
     ]
 }
 
-/// The sentences that the findings of the record begin with and that the first section has.
-pub(super) fn known(clients: &Clients) -> usize {
-    clients.sentences().count()
-}
-
 fn table(record: &Record, clients: &Clients) -> Option<Section> {
     let is_open = record.cases.iter().any(Case::is_open_loop);
     let columns = [

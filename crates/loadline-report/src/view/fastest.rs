@@ -12,12 +12,11 @@ const MOST_GROUPS: usize = 2;
 /// Beginning of the sentences that records of earlier versions hold among their findings.
 const EARLIER: &str = "Fastest with ";
 
-/// The number of findings of an earlier version that say what the table says.
-pub(super) fn known(record: &Record) -> usize {
+/// Findings of an earlier version that say what the table says.
+pub(super) fn said(record: &Record) -> Vec<String> {
     let findings = record.findings.iter();
-    findings
-        .take_while(|text| text.starts_with(EARLIER))
-        .count()
+    let said = findings.filter(|text| text.starts_with(EARLIER));
+    said.cloned().collect()
 }
 
 /// The verdict, without a full stop: the fastest modes, where, and how much faster than the slowest.

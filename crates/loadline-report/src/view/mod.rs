@@ -17,6 +17,7 @@ mod machine;
 mod method;
 mod page;
 mod proof;
+mod summary;
 mod sweep;
 mod tiers;
 mod verdict;
@@ -31,6 +32,7 @@ pub(crate) use baseline::baseline;
 pub use capacity::capacity_findings;
 pub(crate) use compared::{judgement, judgement_of, last_line};
 pub(crate) use proof::proof;
+pub use summary::case_findings;
 
 /// The answer of a record without cases of its kind.
 const NOTHING: &str = "Nothing was found";
@@ -53,7 +55,8 @@ pub(crate) fn of_record(record: &Record) -> Document {
     sections.extend(page.sections);
     sections.push(flames::section(record));
     sections.push(doctor(&record.doctor));
-    let findings = record.findings.iter().skip(page.known);
+    let is_said = |text: &&String| page.said.contains(text);
+    let findings = record.findings.iter().filter(|text| !is_said(text));
     let findings = findings.map(|text| Item::new(Tone::Plain, text)).collect();
     sections.push(Section::new("Findings", vec![Block::List(findings)]));
     let machine = machine::section(record, page.checks, &verdict.sentence);

@@ -13,8 +13,8 @@ pub(super) struct Page<'r> {
     /// The result for programs, where no limit decides.
     pub(super) result: CheckResult,
     pub(super) sections: Vec<Option<Section>>,
-    /// The first findings of the record that the sections say.
-    pub(super) known: usize,
+    /// Findings of the record that the answer or the sections have.
+    pub(super) said: Vec<String>,
     /// How the tables are read.
     pub(super) legend: Vec<&'r str>,
     /// How the figures were made.
@@ -37,7 +37,7 @@ impl<'r> Page<'r> {
             found: String::new(),
             result: CheckResult::Passed,
             sections: Vec::new(),
-            known: 0,
+            said: Vec::new(),
             legend: Vec::new(),
             method: method::of_rounds(record),
             checks: None,
@@ -57,17 +57,17 @@ impl<'r> Page<'r> {
                 sections: std::iter::once(fastest::section(record))
                     .chain(sweep::sections(record))
                     .collect(),
-                known: fastest::known(record),
+                said: fastest::said(record),
                 legend: sweep::legend(record),
                 shows_links: false,
                 ..of_cases
             },
             Answer::Capacity(answer) => Self {
                 title: format!("Capacity: {}", of_cases.title),
-                found: capacity::found(record),
+                found: capacity::found(record, answer),
                 result: capacity::result(answer),
                 sections: vec![capacity::section(answer)],
-                known: 1,
+                said: capacity::answers(record, answer),
                 legend: capacity::LEGEND.to_vec(),
                 method: method::of_trials(record),
                 checks: Some(capacity::checks(record, answer)),
@@ -77,7 +77,7 @@ impl<'r> Page<'r> {
             Answer::Clients(clients) => Self {
                 found: clients::found(clients).unwrap_or_else(|| found::of_cases(record)),
                 sections: clients::sections(record, clients),
-                known: clients::known(clients),
+                said: clients.sentences().cloned().collect(),
                 legend: clients::legend(clients),
                 ..of_cases
             },

@@ -1,6 +1,5 @@
 //! Converts measured blocks into the record: cases, comparisons, findings.
 
-mod conclusions;
 mod tiers;
 
 use std::collections::BTreeMap;
@@ -29,7 +28,6 @@ use crate::target::{Choice, Target};
 use crate::targets::Opened;
 use crate::units::nanoseconds;
 
-pub(crate) use conclusions::conclude;
 pub(crate) use tiers::{CacheRan, LoadRan, NO_TIER, RanArm, TierFacts, conclude_tiers};
 
 /// What performed the operations of a case.

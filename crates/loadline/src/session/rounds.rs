@@ -25,7 +25,9 @@ pub(crate) fn measure(plan: &Plan, shell: &Shell) -> Result<Recorded, Failure> {
         rounds(session, &progress)?;
         work::count(session, &progress)
     })?;
-    recording::conclude(&mut recorded.record);
+    let record = &mut recorded.record;
+    let findings = loadline_report::case_findings(&record.cases);
+    record.findings.extend(findings);
     Ok(recorded)
 }
 
