@@ -1,7 +1,7 @@
 //! Rules about comparisons of engines: disks, reads and builds that make the figures misleading.
 
 use super::{Finding, Rule, Severity, percent};
-use crate::engines::exceeded_budget;
+use crate::engines::{Operation, exceeded_budget};
 use crate::record::{Case, SubjectKind};
 use crate::words;
 
@@ -50,26 +50,29 @@ pub struct Batched {
 
 /// The engines that perform an operation alone and in batches, each with one operation, in the first class that has both.
 #[must_use]
-pub fn batched(cases: &[Case]) -> Vec<Batched> {
+pub fn batched(cases: &[Case], operations: &[Operation]) -> Vec<Batched> {
     let time = |case: &Case| case.duration_ns as f64 / case.ops.max(1) as f64;
+    let all = || cases.iter().zip(operations);
     let mut found: Vec<Batched> = Vec::new();
-    for alone in cases.iter().filter(|case| case.duration_ns > 0) {
+    for (alone, operation) in all().filter(|(case, _)| case.duration_ns > 0) {
         let subject = &alone.subject.name;
         let is_known = found.iter().any(|known| known.subject == *subject);
         if is_known || alone.subject.kind == SubjectKind::NullServer {
             continue;
         }
-        let workload = format!("batch {}", alone.scenario.workload);
-        let together = cases.iter().find(|case| {
+        let Some(in_batches) = operation.in_batches() else {
+            continue;
+        };
+        let together = all().find(|(case, operation)| {
             let scenario = &case.scenario;
-            case.subject.name == *subject
-                && scenario.workload == workload
+            **operation == in_batches
+                && case.subject == alone.subject
                 && scenario.durability == alone.scenario.durability
                 && scenario.value_bytes == alone.scenario.value_bytes
         });
-        found.extend(together.map(|together| Batched {
+        found.extend(together.map(|(together, _)| Batched {
             subject: subject.clone(),
-            operation: alone.scenario.workload.clone(),
+            operation: operation.to_string(),
             batch: together.scenario.batch,
             ratio: time(together) / time(alone),
         }));
@@ -252,7 +255,7 @@ mod tests {
             case("store", "batch put", 100, 30_000),
         ];
         let setup = EnginesSetup {
-            batched: batched(&cases),
+            batched: batched(&cases, &Operation::of_cases(&cases)),
             ..clean()
         };
         let found = examine_engines(&setup);
@@ -265,7 +268,7 @@ mod tests {
         for case in &mut cases[3..] {
             case.scenario.durability = Some("always".to_owned());
         }
-        assert_eq!(batched(&cases), []);
+        assert_eq!(batched(&cases, &Operation::of_cases(&cases)), []);
     }
 
     fn clean() -> EnginesSetup {

@@ -1,29 +1,33 @@
 //! The socket's share of the time of a server.
 
-use super::{groups, is_alike};
+use super::{Engines, Operation};
 use crate::interval::{self, ALPHA};
 use crate::quantile::median;
-use crate::record::{Case, SubjectKind};
+use crate::record::{Case, Scenario, SubjectKind};
 
-/// The socket's share of the time of a read on the first server, in the first class for which it is known.
-#[must_use]
-pub fn socket_share_of_reads(cases: &[Case]) -> Option<f64> {
-    let groups = groups(cases);
-    let mut reads = groups
-        .iter()
-        .filter(|group| group[0].scenario.workload == "get");
-    reads.find_map(|group| match socket_share(cases, server(group)?)? {
-        SocketShare::Of(share) => Some(share),
-        SocketShare::Inseparable => None,
-    })
+impl Engines {
+    /// The socket's share of the time of a read on the first server, in the first class for which it is known.
+    #[must_use]
+    pub fn socket_share_of_reads(&self, cases: &[Case]) -> Option<f64> {
+        let groups = self.groups(cases);
+        let mut reads = groups
+            .iter()
+            .filter(|group| group.operation == Operation::Get);
+        reads.find_map(|group| {
+            let server = &cases[group.server(cases)?];
+            match socket_share(cases, server)? {
+                SocketShare::Of(share) => Some(share),
+                SocketShare::Inseparable => None,
+            }
+        })
+    }
 }
 
-/// The first external server that is called over TCP.
-pub(super) fn server<'c>(group: &[&'c Case]) -> Option<&'c Case> {
-    group
-        .iter()
-        .find(|case| case.subject.kind == SubjectKind::SpawnedServer)
-        .copied()
+/// Whether the two scenarios are the same operation on the same data.
+fn is_alike(one: &Scenario, other: &Scenario) -> bool {
+    one.workload == other.workload
+        && one.durability == other.durability
+        && one.value_bytes == other.value_bytes
 }
 
 /// The socket's share of the time of an operation on a server.

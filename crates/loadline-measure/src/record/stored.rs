@@ -6,6 +6,7 @@ use super::{
     Answer, Capacity, Case, Clients, Comparison, Engines, Environment, Finding, Judgement, LeftOut,
     Link, NotExamined, Record, Row, Run, Tiers,
 };
+use crate::engines::Operation;
 
 /// The fields of a record in JSON.
 #[derive(Deserialize)]
@@ -59,8 +60,12 @@ impl From<Stored> for Record {
             .or_else(engines)
             .or_else(tiers);
         let mut answer = answer.unwrap_or_default();
-        if let Answer::Tiers(tiers) = &mut answer {
-            tiers.find_former_cases(&stored.cases);
+        match &mut answer {
+            Answer::Tiers(tiers) => tiers.find_former_cases(&stored.cases),
+            Answer::Engines(engines) if engines.operations.is_empty() => {
+                engines.operations = Operation::of_cases(&stored.cases);
+            }
+            _ => {}
         }
         Self {
             schema: stored.schema,

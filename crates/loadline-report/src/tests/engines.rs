@@ -1,8 +1,8 @@
 //! A comparison of engines.
 
 use loadline_measure::Record;
-use loadline_measure::engines::{Allocations, Engines, Footprint, SUSTAINED_PUT, needs, writeup};
-use loadline_measure::record::{Answer, Case, SubjectKind};
+use loadline_measure::engines::{Allocations, Engines, Footprint, Operation};
+use loadline_measure::record::{Answer, Case, RoundSummary, SubjectKind};
 
 use super::{PIPE, TERMINAL, fixture};
 use crate::{TextOptions, html, markdown, text};
@@ -84,9 +84,10 @@ pub(super) fn record() -> Record {
         memory_bytes: Some(256 << 20),
         live_bytes: Some(14_300_000),
         transaction_per_read: vec!["fjall".to_owned()],
-        needs: needs(&record.cases, &footprints),
-        writeup: writeup(&record.cases),
+        operations: Operation::of_cases(&record.cases),
+        is_writeup: true,
         footprints,
+        ..Engines::default()
     });
     record
 }
@@ -104,8 +105,7 @@ pub(super) fn hostile() -> Record {
         }
     }
     let engines = engines_of(&mut record);
-    engines.needs.push(hostile.clone());
-    engines.writeup.push(hostile.clone());
+    engines.operations[0] = hostile.as_str().into();
     engines.footprints[0].subject = hostile;
     record
 }
@@ -207,7 +207,7 @@ fn the_tail_is_shown_for_sustained_writes() {
         head.unwrap().to_owned()
     };
     assert!(!head(&record).contains("p99/p50"));
-    record.cases[0].scenario.workload = SUSTAINED_PUT.to_owned();
+    engines_of(&mut record).operations[0] = Operation::SustainedPut;
     assert!(head(&record).contains("p99/p50"));
 }
 
@@ -219,4 +219,132 @@ fn the_row_of_a_server_says_which_share_is_the_socket() {
     assert_eq!(said, 2 * 4, "{text}");
     assert!(text.contains("The claims of the write-up"), "{text}");
     assert!(text.contains("p99/p50"), "{text}");
+}
+
+fn timed(name: &str, workload: &str, class: &str, ns: &[u64]) -> Case {
+    let mut case = case(name, workload, class, 1.0);
+    if name == "embedded" {
+        case.subject.kind = SubjectKind::Embedded;
+    }
+    let round = |ns: &u64| RoundSummary {
+        ops: 1_000,
+        duration_ns: ns * 1_000,
+        throughput_ops_per_s: 1e9 / *ns as f64,
+        ..RoundSummary::default()
+    };
+    case.rounds = ns.iter().map(round).collect();
+    (case.ops, case.duration_ns) = (1_000 * ns.len() as u64, ns.iter().sum::<u64>() * 1_000);
+    case.throughput_ops_per_s = case.ops as f64 / case.duration_ns as f64 * 1e9;
+    case
+}
+
+/// The text of a record of these cases, without line breaks.
+fn said(cases: Vec<Case>, footprints: Vec<Footprint>, is_writeup: bool) -> String {
+    let mut record = fixture::record(cases);
+    record.answer = Answer::Engines(Engines {
+        operations: Operation::of_cases(&record.cases),
+        footprints,
+        is_writeup,
+        ..Engines::default()
+    });
+    let text = text(&record, &PIPE);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn assert_said(text: &str, sentences: &[&str]) {
+    for sentence in sentences {
+        assert!(text.contains(sentence), "{sentence}: {text}");
+    }
+}
+
+/// An engine without files has no part in durable writes, and is never compared with one that syncs.
+#[test]
+fn needs_name_an_engine_where_the_rounds_tell() {
+    let text = said(
+        vec![
+            timed("store", "put", "process", &[500; 12]),
+            timed("heed", "put", "process", &[1_500; 12]),
+            timed("store", "put", "always", &[100_000; 12]),
+            timed("heed", "put", "always", &[90_000, 120_000].repeat(6)),
+            timed("map", "put", "memory", &[50; 12]),
+            timed("map", "get", "memory", &[50; 12]),
+        ],
+        Vec::new(),
+        false,
+    );
+    assert_said(
+        &text,
+        &[
+            "Fastest durable writes: process, 64 B values: store with 500 ns per operation, 3.00 times [3.00, 3.00] as fast as heed; always, 64 B values: inconclusive between store and heed.",
+            "Fastest reads: memory, 64 B values: map with 50.0 ns per operation, alone in its class.",
+        ],
+    );
+    assert!(!text.contains("The claims"), "{text}");
+}
+
+#[test]
+fn needs_say_what_a_server_costs() {
+    let told = |redis: &[u64]| {
+        let cases = vec![
+            timed("redis", "get", "memory", redis),
+            timed("null", "get", "memory", &[45_000, 46_000].repeat(6)),
+        ];
+        said(cases, Vec::new(), false)
+    };
+    let server =
+        "Redis is the right answer where several processes or machines share the data: redis takes";
+    let share = "per read, of which about 91.0 % is the socket and not the engine.";
+    assert_said(&told(&[50_000; 12]), &[server, share]);
+    let none = "per read, which cannot be told apart from the time of a null server.";
+    assert_said(&told(&[46_000, 45_000].repeat(6)), &[none]);
+}
+
+#[test]
+fn claims_of_the_write_up_say_what_is_behind_a_socket() {
+    let text = said(
+        vec![
+            timed("redis", "put", "memory", &[50_000; 12]),
+            timed("store", "put", "memory", &[500; 12]),
+            timed("embedded", "put", "memory", &[40_000; 12]),
+            timed("null", "put", "memory", &[45_000; 12]),
+            timed("redis", "put", "always", &[200_000; 12]),
+            timed("store", "put", "always", &[100_000; 12]),
+        ],
+        Vec::new(),
+        true,
+    );
+    assert_said(
+        &text,
+        &[
+            "claims PUT 1.59x and GET 2.33x over Redis",
+            "neither ratio compares the engines",
+            "memory, both sides: our store in the process over Redis across a socket: PUT 100.00 times [100.00, 100.00]. The socket is 90.0 % of the time of PUT.",
+            "memory, both sides, both across a socket: our server over Redis: PUT 1.25 times [1.25, 1.25].",
+            "always, both sides: our store in the process over Redis across a socket: PUT 2.00 times [2.00, 2.00].",
+        ],
+    );
+}
+
+#[test]
+fn needs_ignore_differences_that_do_not_matter() {
+    let footprint = |name: &str, disk: u64, open: u64| Footprint {
+        subject: name.into(),
+        durability: "process".into(),
+        live_bytes: 1_000,
+        disk_bytes: Some(disk),
+        open_ns: Some(open),
+        ..Footprint::default()
+    };
+    let footprints = vec![
+        footprint("store", 1_200, 2_000_000),
+        footprint("heed", 1_210, 500_000),
+        footprint("redb", 1_900, 900_000),
+    ];
+    assert_said(
+        &said(Vec::new(), footprints, false),
+        &[
+            "Smallest on disk: process, 1000 B of data: no difference that matters between store and heed (1.20 bytes per live byte).",
+            "Fastest to open: process, 1000 B of data: heed with 500 us.",
+        ],
+    );
 }

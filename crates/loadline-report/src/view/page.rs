@@ -82,7 +82,7 @@ impl<'r> Page<'r> {
                 ..of_cases
             },
             Answer::Engines(engines) => Self {
-                found: engines::found(engines).unwrap_or_else(|| found::of_cases(record)),
+                found: engines::found(record, engines).unwrap_or_else(|| found::of_cases(record)),
                 sections: engines::sections(record, engines),
                 legend: engines::LEGEND.to_vec(),
                 shows_comparisons: false,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use loadline_measure::Record;
 use loadline_measure::doctor::{EnginesSetup, batched, examine_engines};
-use loadline_measure::engines::{Engines, Footprint, needs, socket_share_of_reads, writeup};
+use loadline_measure::engines::{Engines, Footprint, Operation};
 use loadline_measure::record::Answer;
 
 use super::surroundings;
@@ -53,16 +53,19 @@ fn measure(plan: &EnginesPlan, shell: &Shell) -> Result<Recorded, Failure> {
     )?;
     let record = &mut recorded.record;
     record.findings.extend(plan.left_out.iter().cloned());
-    record.doctor.extend(examine_engines(&setup(plan, record)));
-    record.answer = Answer::Engines(Engines {
+    let engines = Engines {
         reference: plan.reference.clone(),
         memory_bytes: Some(plan.memory_bytes),
         live_bytes: Some(plan.live_bytes()),
         transaction_per_read: plan.opening_transactions(),
-        needs: needs(&record.cases, &footprints),
-        writeup: plan.cache.map_or_else(Vec::new, |_| writeup(&record.cases)),
+        operations: Operation::of_cases(&record.cases),
         footprints,
-    });
+        is_writeup: plan.cache.is_some(),
+        ..Engines::default()
+    };
+    let setup = setup(plan, record, &engines);
+    record.doctor.extend(examine_engines(&setup));
+    record.answer = Answer::Engines(engines);
     Ok(recorded.refuse_errors())
 }
 
@@ -78,14 +81,14 @@ fn check_directories(plan: &EnginesPlan) -> Result<(), Failure> {
 }
 
 /// The input of the doctor: the disk, the data, the build, and which engines are behind a socket.
-fn setup(plan: &EnginesPlan, record: &Record) -> EnginesSetup {
+fn setup(plan: &EnginesPlan, record: &Record, engines: &Engines) -> EnginesSetup {
     let mut setup = EnginesSetup {
         live_bytes: plan.live_bytes(),
         memory_bytes: Some(plan.memory_bytes),
         spare_memory_bytes: fingerprint::spare_memory(),
         is_debug: cfg!(debug_assertions),
-        socket_share: socket_share_of_reads(&record.cases),
-        batched: batched(&record.cases),
+        socket_share: engines.socket_share_of_reads(&record.cases),
+        batched: batched(&record.cases, &engines.operations),
         ..EnginesSetup::default()
     };
     let mut dirs: Vec<PathBuf> = Vec::new();

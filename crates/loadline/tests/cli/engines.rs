@@ -1,6 +1,7 @@
 //! `loadline engines`: engines in process and a real redis-server, in small sizes.
 
 use loadline_measure::Record;
+use loadline_measure::engines::Operation;
 use loadline_measure::record::{Answer, Case, Engines, SubjectKind};
 
 use crate::util::Dir;
@@ -268,21 +269,20 @@ fn sustained_writes_write_the_data_ten_times_over() {
 fn the_set_of_the_write_up_compares_like_with_like() {
     let (record, stdout) = measured(&["--workload", "writeup", "--op", "put,get,batch-put,mixed"]);
     let engines = engines_of(&record);
-    assert!(engines.writeup[0].contains("claims PUT 1.59x and GET 2.33x over Redis"));
-    for (class, side) in [
-        ("memory", "our store in the process"),
-        ("process", "our store in the process"),
-        ("always", "our store in the process"),
-        ("memory", "our server over Redis"),
-    ] {
-        let said = |text: &&String| text.starts_with(class) && text.contains(side);
-        let found: Vec<&String> = engines.writeup.iter().filter(said).collect();
-        assert_eq!(found.len(), 1, "{:?}", engines.writeup);
-        assert!(
-            found[0].contains("PUT ") && found[0].contains("GET "),
-            "{found:?}"
-        );
+    assert!(engines.is_writeup);
+    let claims = engines.claims(&record.cases);
+    let classes: Vec<&str> = claims.iter().map(|claims| claims.class).collect();
+    assert_eq!(classes, ["memory", "process", "always"]);
+    let claimed = [Operation::Put, Operation::Get];
+    for claims in &claims {
+        let called = claims.in_process.iter().map(|claim| &claim.operation);
+        assert!(called.eq(&claimed), "{claims:?}");
     }
+    let served = claims[0].behind_sockets.iter();
+    assert!(
+        served.map(|claim| &claim.operation).eq(&claimed),
+        "{claims:?}"
+    );
     assert!(stdout.contains("The claims of the write-up"), "{stdout}");
     assert_eq!(record.errors(), 0);
     for case in &record.cases {

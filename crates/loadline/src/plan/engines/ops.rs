@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use loadline_measure::engines::SUSTAINED_PUT;
+use loadline_measure::engines::Operation as Named;
 
 use crate::args::EngineOpArg;
 use crate::workload::{self, Definition, Operation};
@@ -29,23 +29,23 @@ impl Shape {
         // No command of Redis reads the pairs from a key on. Servers do not get this one.
         const SCAN: &str = "GETRANGE {key} 0 -1";
         let (name, commands, batch, threads) = match op {
-            EngineOpArg::Put => ("put", vec![put.clone()], None, 1),
-            EngineOpArg::Get => ("get", vec![GET.into()], None, 1),
-            EngineOpArg::Delete => ("delete", vec![DELETE.into()], None, 1),
-            EngineOpArg::BatchPut => ("batch put", vec![put.clone()], Some(batch), 1),
-            EngineOpArg::BatchGet => ("batch get", vec![GET.into()], Some(batch), 1),
-            EngineOpArg::BatchDelete => ("batch delete", vec![DELETE.into()], Some(batch), 1),
-            EngineOpArg::Reads => ("concurrent get", vec![GET.into()], None, threads),
-            EngineOpArg::Writes => ("concurrent put", vec![put.clone()], None, threads),
+            EngineOpArg::Put => (Named::Put, vec![put.clone()], None, 1),
+            EngineOpArg::Get => (Named::Get, vec![GET.into()], None, 1),
+            EngineOpArg::Delete => (Named::Delete, vec![DELETE.into()], None, 1),
+            EngineOpArg::BatchPut => (Named::BatchPut, vec![put.clone()], Some(batch), 1),
+            EngineOpArg::BatchGet => (Named::BatchGet, vec![GET.into()], Some(batch), 1),
+            EngineOpArg::BatchDelete => (Named::BatchDelete, vec![DELETE.into()], Some(batch), 1),
+            EngineOpArg::Reads => (Named::ConcurrentGet, vec![GET.into()], None, threads),
+            EngineOpArg::Writes => (Named::ConcurrentPut, vec![put.clone()], None, threads),
             EngineOpArg::Mixed => {
                 let commands = vec![format!("70:{GET}"), format!("30:{put}")];
-                ("concurrent 70/30", commands, None, threads)
+                (Named::ConcurrentMixed, commands, None, threads)
             }
-            EngineOpArg::Scan => ("scan", vec![SCAN.into()], Some(batch), 1),
-            EngineOpArg::Sustained => (SUSTAINED_PUT, vec![put.clone()], None, 1),
+            EngineOpArg::Scan => (Named::Scan, vec![SCAN.into()], Some(batch), 1),
+            EngineOpArg::Sustained => (Named::SustainedPut, vec![put.clone()], None, 1),
         };
         let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-        let mut workload = workload::over_strings(name, SPACE, &commands);
+        let mut workload = workload::over_strings(name.as_str(), SPACE, &commands);
         if ttl.is_some() {
             let load = Operation::parse([put]);
             workload.load = Some(load.expect("a SET with a time to live is a command"));

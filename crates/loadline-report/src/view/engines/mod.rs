@@ -1,6 +1,8 @@
 //! The comparison of engines, one section for each class of durability.
 
-use loadline_measure::engines::{Engines, Footprint, SUSTAINED_PUT, SocketShare, socket_share};
+mod needs;
+
+use loadline_measure::engines::{Engines, Footprint, Operation, SocketShare, socket_share};
 use loadline_measure::record::{Case, Record};
 use loadline_measure::{Metric, words};
 
@@ -24,17 +26,20 @@ pub(super) const LEGEND: [&str; 9] = [
 ];
 
 /// The answer, without a full stop; `None` if the measurement has none for the first need.
-pub(super) fn found(engines: &Engines) -> Option<String> {
-    let first = engines.needs.first()?;
+pub(super) fn found(record: &Record, engines: &Engines) -> Option<String> {
+    let needs = needs::needs(&record.cases, engines);
+    let first = needs.first()?;
     Some(first.trim_end_matches('.').to_owned())
 }
 
 /// The needs, a table for each class and value size, and the footprints.
 pub(super) fn sections(record: &Record, engines: &Engines) -> Vec<Option<Section>> {
-    let needs = engines.needs.iter();
-    let needs = needs.map(|text| Item::new(Tone::Plain, text)).collect();
-    let claims = engines.writeup.iter();
-    let claims = claims.map(|text| Item::new(Tone::Plain, text)).collect();
+    let items = |sentences: Vec<String>| {
+        let sentences = sentences.iter();
+        sentences.map(|text| Item::new(Tone::Plain, text)).collect()
+    };
+    let needs = items(needs::needs(&record.cases, engines));
+    let claims = items(needs::claims(&record.cases, engines));
     let mut sections = vec![
         by_need(record, needs),
         Section::new("The claims of the write-up", vec![Block::List(claims)]),
@@ -160,7 +165,8 @@ fn section(record: &Record, engines: &Engines, stage: &Stage<'_>) -> Option<Sect
         budget.unwrap_or_default()
     );
     // A writer waits for room only in sustained writes, and a page of 80 columns has no room for more.
-    let has_tails = stage.iter().any(|(_, case)| is_sustained(case));
+    let is_sustained = |place: &usize| engines.operation(*place) == Some(&Operation::SustainedPut);
+    let has_tails = stage.iter().any(|(place, _)| is_sustained(place));
     let mut columns = vec![
         Column::text("engine", 0),
         Column::text("class", 0),
@@ -178,10 +184,12 @@ fn section(record: &Record, engines: &Engines, stage: &Stage<'_>) -> Option<Sect
         let title = operation(case);
         let mut row = row(record, *place, case);
         let opens = engines.transaction_per_read.contains(&case.subject.name);
-        let together = opens.then(|| reads_together(stage, case)).flatten();
+        let together = opens.then(|| reads_together(engines, stage, *place, case));
+        let together = together.flatten();
         row.notes.splice(0..0, together);
         if has_tails {
-            row.cells.push(shown(tail(case)));
+            let tail = is_sustained(place).then(|| tail(case)).flatten();
+            row.cells.push(shown(tail));
         }
         match groups.iter_mut().find(|group| group.title == title) {
             Some(group) => group.rows.push(row),
@@ -200,14 +208,14 @@ fn section(record: &Record, engines: &Engines, stage: &Stage<'_>) -> Option<Sect
 }
 
 /// The note on a single read that opens a transaction, with the time of a read of a batch in one transaction.
-fn reads_together(stage: &Stage<'_>, case: &Case) -> Option<Item> {
-    if case.scenario.workload != "get" {
+fn reads_together(engines: &Engines, stage: &Stage<'_>, place: usize, case: &Case) -> Option<Item> {
+    if engines.operation(place) != Some(&Operation::Get) {
         return None;
     }
-    let batch = stage.iter().map(|(_, other)| other).find(|other| {
-        other.scenario.workload == "batch get" && other.subject.name == case.subject.name
+    let batch = stage.iter().find(|(place, other)| {
+        engines.operation(*place) == Some(&Operation::BatchGet) && other.subject == case.subject
     });
-    let together = batch.map_or_else(String::new, |batch| {
+    let together = batch.map_or_else(String::new, |(_, batch)| {
         let ns = batch.duration_ns as f64 / batch.ops.max(1) as f64;
         let size = words::amount(batch.scenario.batch);
         format!("; {size} in one take {} each", words::duration(ns))
@@ -274,15 +282,8 @@ fn class(case: &Case) -> &str {
     case.scenario.durability.as_deref().unwrap_or("unknown")
 }
 
-fn is_sustained(case: &Case) -> bool {
-    case.scenario.workload == SUSTAINED_PUT
-}
-
-/// Ratio of the 99th percentile to the median, of sustained writes.
+/// Ratio of the 99th percentile to the median.
 fn tail(case: &Case) -> Option<String> {
-    if !is_sustained(case) {
-        return None;
-    }
     let times = &case.response_time_ns;
     let (median, p99) = (times.p50?, times.p99?);
     Some(words::ratio(p99 as f64 / (median as f64).max(1.0)))
