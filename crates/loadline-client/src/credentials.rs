@@ -55,10 +55,10 @@ impl fmt::Debug for Password {
 /// ```
 #[derive(Clone)]
 pub struct Credentials {
-    shared: Arc<Shared>,
+    shared: Arc<CurrentLogin>,
 }
 
-struct Shared {
+struct CurrentLogin {
     login: Mutex<(Option<String>, Password)>,
     /// The number of replacements.
     version: AtomicU64,
@@ -69,7 +69,7 @@ impl Credentials {
     #[must_use]
     pub fn new(user: Option<String>, password: Password) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(CurrentLogin {
                 login: Mutex::new((user, password)),
                 version: AtomicU64::new(0),
             }),

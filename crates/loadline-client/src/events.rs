@@ -78,10 +78,10 @@ pub enum ConnectionEvent {
 /// ```
 #[derive(Clone)]
 pub struct ConnectionEvents {
-    shared: Arc<Shared>,
+    shared: Arc<EventQueue>,
 }
 
-struct Shared {
+struct EventQueue {
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -105,7 +105,7 @@ impl ConnectionEvents {
             wakers: Vec::new(),
         };
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(EventQueue {
                 queue: Mutex::new(queue),
                 changed: Condvar::new(),
             }),

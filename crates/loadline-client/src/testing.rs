@@ -41,11 +41,11 @@ type Answer = dyn FnMut(&[Bytes]) -> OwnedReply + Send;
 pub struct FakeServer {
     url: String,
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     listener: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct ServerState {
     ended: AtomicBool,
     state: Mutex<State>,
     answer: Mutex<Box<Answer>>,
@@ -65,7 +65,7 @@ impl FakeServer {
     pub fn start(answer: impl FnMut(&[Bytes]) -> OwnedReply + Send + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             ended: AtomicBool::new(false),
             state: Mutex::default(),
             answer: Mutex::new(Box::new(answer)),
@@ -114,7 +114,7 @@ impl Drop for FakeServer {
     }
 }
 
-impl Shared {
+impl ServerState {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,15 +127,15 @@ impl Shared {
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for ServerState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("ServerState")
             .field("commands", &self.state().commands.len())
             .finish_non_exhaustive()
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, shared: &Arc<ServerState>) {
     for socket in listener.incoming() {
         if shared.ended.load(Ordering::Acquire) {
             return;
@@ -154,7 +154,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 /// Answers the commands of one connection until it ends.
-fn serve(mut socket: TcpStream, shared: &Shared) -> io::Result<()> {
+fn serve(mut socket: TcpStream, shared: &ServerState) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let (mut input, mut session) = (Vec::new(), Session::default());
     let mut buffer = vec![0; 16 << 10];
@@ -199,7 +199,7 @@ struct Session {
 }
 
 impl Session {
-    fn reply(&mut self, command: &[Bytes], shared: &Shared) -> OwnedReply {
+    fn reply(&mut self, command: &[Bytes], shared: &ServerState) -> OwnedReply {
         let Some(name) = command.first() else {
             return OwnedReply::Error(b"ERR a command needs a name".to_vec());
         };

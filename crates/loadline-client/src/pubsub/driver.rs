@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::core::ConnectionId;
-use super::shared::Shared;
+use super::subscriber::Subscriber;
 use crate::conn::shell::{Alarm, Inlet, Transport, connect, meanwhile};
 use crate::{Error, meter};
 
@@ -19,7 +19,7 @@ use crate::{Error, meter};
 const READS_AT_ONCE: usize = 16;
 
 pub(super) struct Driver {
-    shared: Arc<Shared>,
+    shared: Arc<Subscriber>,
     id: ConnectionId,
     /// The caller that waits for the first connection, and how often that is tried.
     opened: Option<oneshot::Sender<Result<(), Error>>>,
@@ -33,7 +33,7 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<Subscriber>,
         id: ConnectionId,
         opened: Option<oneshot::Sender<Result<(), Error>>>,
     ) -> Self {

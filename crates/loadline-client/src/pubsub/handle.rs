@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::core::{ConnectionId, Core};
 use super::driver::Driver;
-use super::shared::Shared;
+use super::subscriber::Subscriber;
 use super::tickets::TicketId;
 use super::{Event, Kind, follow, names_of};
 use crate::cluster::Cluster;
@@ -26,7 +26,7 @@ use crate::{Config, Error, ToArgs};
 /// ([`Cluster::pubsub`](crate::cluster::Cluster::pubsub)) there is one connection to each node that is needed.
 #[derive(Debug)]
 pub struct PubSub {
-    shared: Arc<Shared>,
+    shared: Arc<Subscriber>,
 }
 
 impl PubSub {
@@ -46,7 +46,7 @@ impl PubSub {
 
     async fn start(config: Arc<Config>, plain: Option<Plain>, core: Core) -> Result<Self, Error> {
         let runtime = current_runtime()?;
-        let shared = Arc::new(Shared::new(config, plain, core));
+        let shared = Arc::new(Subscriber::new(config, plain, core));
         let (opened, opening) = oneshot::channel();
         let pubsub = Self {
             shared: Arc::clone(&shared),
@@ -196,7 +196,7 @@ impl Drop for PubSub {
 
 /// A caller that waits for confirmations until it is dropped.
 struct Waiting<'p> {
-    shared: &'p Shared,
+    shared: &'p Subscriber,
     ticket: TicketId,
 }
 

@@ -44,7 +44,7 @@ mod follow;
 mod handle;
 mod queue;
 #[cfg(feature = "tokio")]
-mod shared;
+mod subscriber;
 #[cfg(test)]
 mod tests;
 mod tickets;

@@ -11,7 +11,7 @@ use crate::cluster::builder::Plain;
 use crate::{Config, Error};
 
 /// The state that the handle and the driver share.
-pub(super) struct Shared {
+pub(super) struct Subscriber {
     pub(super) config: Arc<Config>,
     /// Connection parameters for the nodes of a cluster.
     plain: Option<Plain>,
@@ -19,15 +19,15 @@ pub(super) struct Shared {
 }
 
 /// The address. Buffers and messages are left out.
-impl fmt::Debug for Shared {
+impl fmt::Debug for Subscriber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("Subscriber")
             .field("address", &self.config.address)
             .finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl Subscriber {
     pub(super) fn new(config: Arc<Config>, plain: Option<Plain>, core: Core) -> Self {
         Self {
             config,
