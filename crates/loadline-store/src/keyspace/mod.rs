@@ -27,7 +27,7 @@ use crate::value::{Change, Entry, Expiry, Shape, Value, View};
 
 pub(crate) use self::logged::{ByShard, LockedKey, LockedKeys, NewString, Purpose};
 pub use self::snapshot::Snapshot;
-pub(crate) use self::sweep::{Found, LockedShard, Remaining};
+pub(crate) use self::sweep::{LockedEntry, LockedShard, Remaining};
 
 /// Parts of the keyspace, each behind its own lock; a key's part never changes. Many, so that a part
 /// that is walked, swept or grown in one piece stays small: 2,500 keys of ten millions.

@@ -56,7 +56,7 @@ impl Keyspace {
 
 /// An entry of a shard that is locked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct LockedEntry {
     position: Position,
     at: u32,
 }
@@ -68,24 +68,24 @@ pub(crate) struct LockedShard<'k>(Locked<'k>);
 
 impl LockedShard<'_> {
     /// The entries of which a part lies in a segment of the log before `until`.
-    pub(crate) fn entries_before(&self, until: u32) -> impl Iterator<Item = Found> {
+    pub(crate) fn entries_before(&self, until: u32) -> impl Iterator<Item = LockedEntry> {
         let entries = self.0.entries_before(until);
-        entries.map(|(position, at)| Found { position, at })
+        entries.map(|(position, at)| LockedEntry { position, at })
     }
 
     /// An entry, also where its time has come.
-    pub(crate) fn slot(&self, found: Found) -> Slot<'_> {
+    pub(crate) fn slot(&self, found: LockedEntry) -> Slot<'_> {
         self.0.slot(found.at)
     }
 
     /// Brings an entry into the cache of the processor.
     #[inline]
-    pub(crate) fn warm(&self, found: Found) {
+    pub(crate) fn warm(&self, found: LockedEntry) {
         self.0.warm(found.at);
     }
 
     /// Notes that all of an entry lies in the record `appended`, with its value ending at `end` in the body.
-    pub(crate) fn lie_in(&mut self, found: Found, appended: &Appended, end: usize) {
+    pub(crate) fn lie_in(&mut self, found: LockedEntry, appended: &Appended, end: usize) {
         if let Some(outside) = self.slot(found).record.outside() {
             let outside = appended.outside(end, outside.bytes);
             self.0.set_outside(found.at, outside);

@@ -39,7 +39,7 @@ pub(crate) struct Directory {
 
 /// The files of a store that are found in a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum DirectoryContents {
     Nothing,
     /// A lock file without segments.
     LockOnly,
@@ -102,23 +102,25 @@ impl Directory {
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub(crate) fn found(path: &Path) -> io::Result<Found> {
+    pub(crate) fn found(path: &Path) -> io::Result<DirectoryContents> {
         let entries = match fs::read_dir(path) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(DirectoryContents::Nothing);
+            }
             Err(error) => return Err(error),
         };
         for entry in entries {
             let name = entry?.file_name();
             let is_of_log = |name: &str| segment::parse_name(name).is_some() || name == mark::NAME;
             if name.to_str().is_some_and(is_of_log) {
-                return Ok(Found::Segments);
+                return Ok(DirectoryContents::Segments);
             }
         }
         match File::open(path.join(LOCK)) {
-            Ok(lock) if holder(&lock).is_some() => Ok(Found::LockOnly),
-            Ok(_) => Ok(Found::Nothing),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
+            Ok(lock) if holder(&lock).is_some() => Ok(DirectoryContents::LockOnly),
+            Ok(_) => Ok(DirectoryContents::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DirectoryContents::Nothing),
             Err(error) => Err(error),
         }
     }

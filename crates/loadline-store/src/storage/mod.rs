@@ -11,7 +11,7 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-pub(crate) use directory::{Directory, Found};
+pub(crate) use directory::{Directory, DirectoryContents};
 pub(crate) use mapped::{HUGE_BYTES, prefetch, use_huge_page};
 
 /// A directory of files.

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::log::end::Broken;
 use crate::log::hint::Hints;
 use crate::log::recovery::{self, Examined, Torn};
-use crate::storage::{Directory, Found, Storage};
+use crate::storage::{Directory, DirectoryContents, Storage};
 
 /// The content of a store's files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -171,15 +171,15 @@ fn require_store(dir: &Path) -> Result<(), Error> {
         reason,
     };
     match Directory::found(dir).map_err(|error| Error::io(dir, error))? {
-        Found::Segments => Ok(()),
-        Found::LockOnly => {
+        DirectoryContents::Segments => Ok(()),
+        DirectoryContents::LockOnly => {
             // One to which nothing was written can be open.
             Directory::open(dir, false)?;
             Err(missing(
                 "there is no store here: LOCK was left by one, but there are no log files",
             ))
         }
-        Found::Nothing => Err(missing("there is no store here")),
+        DirectoryContents::Nothing => Err(missing("there is no store here")),
     }
 }
 

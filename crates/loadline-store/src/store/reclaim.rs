@@ -18,7 +18,7 @@ use super::collections;
 use super::options::Options;
 use crate::clock::{monotonic, now_ms};
 use crate::error::Error;
-use crate::keyspace::{Found, Keyspace, LockedShard};
+use crate::keyspace::{Keyspace, LockedEntry, LockedShard};
 use crate::log::op::{Kind, Op};
 use crate::log::record::{self, with_draft};
 use crate::log::{Log, Room};
@@ -110,9 +110,9 @@ struct Removable {
 /// Copies the entries of a shard.
 #[derive(Debug, Default)]
 struct Copier {
-    entries: Vec<Found>,
+    entries: Vec<LockedEntry>,
     /// Those that are copied, with their ends in the record.
-    copies: Vec<(Found, usize)>,
+    copies: Vec<(LockedEntry, usize)>,
 }
 
 /// A walk over the shards of all databases.
