@@ -214,10 +214,10 @@ pub(crate) enum Unit {
 }
 
 /// Access to the field of a setting.
-type Place = fn(&mut Settings) -> &mut u64;
+type Setting = fn(&mut Settings) -> &mut u64;
 
 /// The names of the settings; names from before Redis 7 come last.
-pub(crate) const NAMES: [(&str, Unit, Place); 11] = [
+pub(crate) const NAMES: [(&str, Unit, Setting); 11] = [
     ("hash-max-listpack-entries", Unit::Count, |all| {
         &mut all.hash_max_listpack_entries
     }),

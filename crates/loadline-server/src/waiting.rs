@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use hashbrown::{HashMap, HashSet};
 
 /// A key of a database.
-pub(crate) type Place = (usize, Vec<u8>);
+pub(crate) type WaitedKey = (usize, Vec<u8>);
 
 /// The end of a wait without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,13 +38,13 @@ struct Arrived {
 #[derive(Debug, Default)]
 pub(crate) struct WaitingClients {
     /// The clients that wait for a key, by the order of their arrival.
-    keys: HashMap<Place, BTreeMap<u64, u64>>,
+    keys: HashMap<WaitedKey, BTreeMap<u64, u64>>,
     clients: HashMap<u64, Arrived>,
     deadlines: BTreeSet<(u64, u64)>,
     arrivals: u64,
     /// Keys that were changed while clients wait for them, each once.
-    changed: VecDeque<Place>,
-    listed: HashSet<Place>,
+    changed: VecDeque<WaitedKey>,
+    listed: HashSet<WaitedKey>,
     /// Clients whose waits were ended by others.
     released: Vec<(u64, Release)>,
     /// Whether a key was changed or a client released.
@@ -108,7 +108,7 @@ impl WaitingClients {
     pub(super) fn note_where(&mut self, has_changed: impl Fn(usize, &[u8]) -> bool) {
         let keys = self.keys.keys();
         let changed = keys.filter(|(database, key)| has_changed(*database, key));
-        let mut changed: Vec<Place> = changed.cloned().collect();
+        let mut changed: Vec<WaitedKey> = changed.cloned().collect();
         changed.sort_unstable();
         for (database, key) in changed {
             self.note(database, &key);
@@ -125,7 +125,7 @@ impl WaitingClients {
             let keys = client.wait.keys.iter();
             keys.map(|key| (client.wait.database, key.clone()))
         });
-        let missing: Vec<Place> = places
+        let missing: Vec<WaitedKey> = places
             .filter(|(database, key)| is_missing(*database, key))
             .collect();
         for (database, key) in missing {
@@ -153,7 +153,7 @@ impl WaitingClients {
     }
 
     /// The next key that was changed. The last call returns `None`.
-    pub(crate) fn next_changed(&mut self) -> Option<Place> {
+    pub(crate) fn next_changed(&mut self) -> Option<WaitedKey> {
         let place = self.changed.pop_front();
         match &place {
             Some(place) => drop(self.listed.remove(place)),
@@ -168,7 +168,7 @@ impl WaitingClients {
     }
 
     /// The clients that wait for a key, the first one first, each with whether its wait ends when the key is removed.
-    pub(crate) fn clients_of(&self, place: &Place) -> Vec<(u64, bool)> {
+    pub(crate) fn clients_of(&self, place: &WaitedKey) -> Vec<(u64, bool)> {
         let clients = self.keys.get(place);
         let ids = clients.into_iter().flat_map(BTreeMap::values);
         let needs_keys = |id: &u64| {
