@@ -162,7 +162,7 @@ pub(crate) fn read_baseline(path: &Path) -> Result<Baseline, Failure> {
 
 /// Reference of a gate.
 #[derive(Debug)]
-pub(crate) enum Kept {
+pub(crate) enum GateReference {
     /// Runs of our own.
     Runs(Box<Baseline>),
     /// A file of numbers and thresholds.
@@ -170,7 +170,7 @@ pub(crate) enum Kept {
 }
 
 /// The baseline in `path`, of either kind: ours names its schema.
-pub(crate) fn read_kept(path: &Path) -> Result<Kept, Failure> {
+pub(crate) fn read_kept(path: &Path) -> Result<GateReference, Failure> {
     #[derive(serde::Deserialize)]
     struct Head {
         schema: Option<serde::de::IgnoredAny>,
@@ -183,8 +183,8 @@ pub(crate) fn read_kept(path: &Path) -> Result<Kept, Failure> {
         Ok(Head {
             schema: None,
             metrics: Some(_),
-        }) => Classic::from_json(&bytes).map(Kept::Numbers),
-        _ => Baseline::from_json(&bytes).map(|baseline| Kept::Runs(Box::new(baseline))),
+        }) => Classic::from_json(&bytes).map(GateReference::Numbers),
+        _ => Baseline::from_json(&bytes).map(|baseline| GateReference::Runs(Box::new(baseline))),
     }
     .map_err(wrong)
 }

@@ -313,7 +313,7 @@ pub(crate) struct ProveArgs {
 /// The words that a baseline keeps, read again.
 #[derive(Debug, Parser)]
 #[command(name = "baseline", disable_help_flag = true, no_binary_name = true)]
-struct Kept {
+struct BaselineWords {
     #[command(flatten)]
     measure: MeasureArgs,
 }
@@ -338,7 +338,7 @@ impl MeasureArgs {
     /// # Errors
     /// The error in them, in a sentence.
     pub(crate) fn from_words(words: &[String]) -> Result<Self, String> {
-        match Kept::try_parse_from(words) {
+        match BaselineWords::try_parse_from(words) {
             Ok(kept) => Ok(kept.measure),
             Err(error) => {
                 let text = error.render().to_string();

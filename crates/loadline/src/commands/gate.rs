@@ -17,7 +17,7 @@ use super::surroundings;
 use crate::args::{GateArgs, LimitArg, MeasureArgs, PolicyArg};
 use crate::commands::judging::{self, Answer};
 use crate::exit::Failure;
-use crate::files::{self, Kept};
+use crate::files::{self, GateReference};
 use crate::plan::{self, Plan};
 use crate::printer::Printer;
 use crate::recording;
@@ -34,8 +34,8 @@ pub(super) fn run(args: &GateArgs) -> anyhow::Result<ExitCode> {
         answer.spare(record.as_ref())?;
     }
     match (files::read_kept(&args.baseline)?, args.policy) {
-        (Kept::Runs(baseline), None | Some(PolicyArg::Strict)) => by_runs(args, &answer, *baseline),
-        (Kept::Runs(baseline), Some(PolicyArg::Classic)) => {
+        (GateReference::Runs(baseline), None | Some(PolicyArg::Strict)) => by_runs(args, &answer, *baseline),
+        (GateReference::Runs(baseline), Some(PolicyArg::Classic)) => {
             let numbers = classic::numbers_of(&baseline).ok_or_else(|| {
                 Failure::usage(format!(
                     "{}: --policy classic judges set, get, del, xadd, xread and similar cases, but the baseline has none of them; save one with --workload {}.",
@@ -45,10 +45,10 @@ pub(super) fn run(args: &GateArgs) -> anyhow::Result<ExitCode> {
             })?;
             by_numbers(args, &answer, &numbers, Some(&baseline.target))
         }
-        (Kept::Numbers(numbers), None | Some(PolicyArg::Classic)) => {
+        (GateReference::Numbers(numbers), None | Some(PolicyArg::Classic)) => {
             by_numbers(args, &answer, &numbers, None)
         }
-        (Kept::Numbers(_), Some(PolicyArg::Strict)) => Err(Failure::usage(format!(
+        (GateReference::Numbers(_), Some(PolicyArg::Strict)) => Err(Failure::usage(format!(
             "{}: a file of single numbers does not contain the variation between runs, which --policy strict needs; save runs with `loadline baseline save`.",
             args.baseline.display()
         ))

@@ -1,7 +1,7 @@
 //! A client in a separate process, whose instructions are counted: `loadline __client`.
 //!
 //! The process resolves the arguments of the sweep as its parent did, and then obeys the lines on its standard
-//! input: [`Step::Turn`] opens a connection for an operation in a call mode, [`Step::Pass`] performs operations.
+//! input: [`Request::Turn`] opens a connection for an operation in a call mode, [`Request::Pass`] performs operations.
 //! It answers each line with one line. It [marks](callgrind::mark) the beginning and the end of a pass.
 
 use std::ffi::OsString;
@@ -44,14 +44,14 @@ const SEED: u64 = 7;
 
 /// A request to the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum Request {
     /// Open a connection for the operation at this index of the plan, in a call mode.
     Turn(usize, Mode),
     /// Perform the operations of a pass.
     Pass,
 }
 
-impl Step {
+impl Request {
     fn line(self) -> String {
         match self {
             Self::Turn(case, mode) => format!("{case} {mode}\n"),
@@ -144,7 +144,7 @@ impl CountedClient {
         mode: Mode,
         control: &Control,
     ) -> Result<(), Failure> {
-        self.say(Step::Turn(case, mode))?;
+        self.say(Request::Turn(case, mode))?;
         self.expect_ready(control)
     }
 
@@ -153,7 +153,7 @@ impl CountedClient {
     /// # Errors
     /// If the process fails to do so, or the counts cannot be read.
     pub(crate) fn pass(&mut self, control: &Control) -> Result<(Pass, Profile), Failure> {
-        self.say(Step::Pass)?;
+        self.say(Request::Pass)?;
         let answer = self.answer(control)?;
         let profile = self.callgrind.marked_pass()?;
         let ops = answer.parse().map_err(|_| self.broken(&answer))?;
@@ -168,7 +168,7 @@ impl CountedClient {
         Ok((pass, profile))
     }
 
-    fn say(&mut self, step: Step) -> Result<(), Failure> {
+    fn say(&mut self, step: Request) -> Result<(), Failure> {
         let sent = self.input.write_all(step.line().as_bytes());
         sent.map_err(|_| self.broken("nothing"))
     }
@@ -240,8 +240,8 @@ pub(crate) fn obey(plan: &ModesPlan, base: &Plan, run_id: &str) -> Result<(), Fa
     files::print(&format!("{READY}\n"))?;
     for line in io::stdin().lock().lines() {
         let line = line.map_err(|error| Failure::usage(format!("__client: {error}.")))?;
-        let answer = match (Step::of_line(&line), &mut called) {
-            (Some(Step::Turn(case, mode)), _) if case < base.cases.len() => {
+        let answer = match (Request::of_line(&line), &mut called) {
+            (Some(Request::Turn(case, mode)), _) if case < base.cases.len() => {
                 let (case, size) = (&base.cases[case], plan.size(mode));
                 let prefix = case.prefix(run_id);
                 let mut one = client::open(&connector, case, mode, size, &prefix, unhurried(case))?;
@@ -251,7 +251,7 @@ pub(crate) fn obey(plan: &ModesPlan, base: &Plan, run_id: &str) -> Result<(), Fa
                 called = Some((one, calls(OPERATIONS)));
                 READY.to_owned()
             }
-            (Some(Step::Pass), Some((one, operations))) => {
+            (Some(Request::Pass), Some((one, operations))) => {
                 callgrind::mark();
                 let ops = perform(one, *operations, &control)?;
                 callgrind::mark();
@@ -292,14 +292,14 @@ mod tests {
     #[test]
     fn a_line_leads_back_to_its_step() {
         for step in [
-            Step::Turn(0, Mode::Sync),
-            Step::Turn(12, Mode::Transaction),
-            Step::Pass,
+            Request::Turn(0, Mode::Sync),
+            Request::Turn(12, Mode::Transaction),
+            Request::Pass,
         ] {
-            assert_eq!(Step::of_line(&step.line()), Some(step));
+            assert_eq!(Request::of_line(&step.line()), Some(step));
         }
         for line in ["", "sync", "x sync", "1 quickly", "-1 sync"] {
-            assert_eq!(Step::of_line(line), None, "{line}");
+            assert_eq!(Request::of_line(line), None, "{line}");
         }
     }
 }

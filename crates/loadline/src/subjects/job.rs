@@ -21,7 +21,7 @@ use crate::targets::{Admin, Counters, SECTIONS};
 use crate::workload::{Calls, Job, OpenJob, Site};
 
 /// The server of a job.
-pub(super) struct Place<'t> {
+pub(super) struct JobServer<'t> {
     /// Name of the target in reports.
     pub(super) name: &'t str,
     /// The server as the load reaches it, through a link if there is one.
@@ -35,7 +35,7 @@ pub(super) struct Place<'t> {
 /// # Errors
 /// If a connection cannot be opened.
 pub(super) fn open<'t>(
-    place: &Place<'t>,
+    place: &JobServer<'t>,
     case: &'t Case,
     job: &'static dyn Job,
     prefix: &str,

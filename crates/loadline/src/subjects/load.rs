@@ -2,7 +2,7 @@
 
 use loadline_load::Control;
 
-use super::wire::{self, Place};
+use super::wire::{self, LoadServer};
 use super::{calls, engine, failure, masters};
 use crate::exit::Failure;
 use crate::plan::Case;
@@ -26,7 +26,7 @@ pub(crate) fn load(
     let prefix = case.prefix(run_id);
     let outcome = match &target.access {
         Access::Server(server) => {
-            let place = Place {
+            let place = LoadServer {
                 through: server.endpoint.clone(),
                 direct: server.endpoint.clone(),
                 prefix,

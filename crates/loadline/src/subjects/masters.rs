@@ -11,7 +11,7 @@ use loadline_load::pacing::Stop;
 use loadline_load::runner::Subject;
 use loadline_load::{Control, Error};
 
-use super::wire::{self, Place, WireSubject};
+use super::wire::{self, LoadServer, WireSubject};
 use crate::exit::Failure;
 use crate::plan::Case;
 use crate::targets::ClusterAccess;
@@ -103,7 +103,7 @@ fn places(
     cluster: &blocking::Cluster,
     case: &Case,
     prefix: &str,
-) -> Result<Vec<Place>, Failure> {
+) -> Result<Vec<LoadServer>, Failure> {
     let keys = case.keys.div_ceil(access.tags.len() as u64);
     let place = |tag: &String| {
         let master = cluster.master_of(tag).ok_or_else(|| {
@@ -113,7 +113,7 @@ fn places(
             ))
         })?;
         let (direct, through) = access.endpoints(&master);
-        Ok(Place {
+        Ok(LoadServer {
             through,
             direct,
             prefix: format!("{prefix}{{{tag}}}:"),

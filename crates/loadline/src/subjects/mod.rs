@@ -37,7 +37,7 @@ use crate::targets::{Access, Opened, Refusals};
 use calls::CallSubject;
 use engine::EngineSubject;
 use masters::ClusterSubject;
-use wire::{Place, WireSubject};
+use wire::{LoadServer, WireSubject};
 
 pub(crate) use counted::{Counted, can_count};
 pub(crate) use counted_client::{CountedClient, obey};
@@ -147,14 +147,14 @@ pub(crate) fn of<'s>(
             let through = further.unwrap_or(&server.endpoint);
             let direct = &server.endpoint;
             if let Some(job) = case.workload.rules.job {
-                let place = job::Place {
+                let place = job::JobServer {
                     name: &target.name,
                     through,
                     direct,
                 };
                 return job::open(&place, case, job, &prefix, seed);
             }
-            let place = Place {
+            let place = LoadServer {
                 through: through.clone(),
                 direct: direct.clone(),
                 prefix: prefix.clone(),

@@ -31,7 +31,7 @@ const NO_ANSWER: Duration = Duration::from_millis(10);
 const LOAD_CONNECTIONS: usize = 4;
 
 /// The server for a part of a case's load.
-pub(super) struct Place {
+pub(super) struct LoadServer {
     /// The address for the load.
     pub(super) through: Endpoint,
     /// The same server without a link, for everything else.
@@ -73,7 +73,7 @@ struct Watched {
 /// # Errors
 /// If a connection cannot be opened, or all connections are lost.
 pub(super) fn load(
-    place: &Place,
+    place: &LoadServer,
     case: &Case,
     seed: u64,
     control: &Control,
@@ -113,7 +113,7 @@ fn over_all_keys(
     Session::over(vec![lane], RespFraming::new, shape)
 }
 
-impl Place {
+impl LoadServer {
     /// The part of `case` that belongs here.
     fn part(&self, case: &Case) -> Case {
         Case {
@@ -175,7 +175,7 @@ impl<'t> WireSubject<'t> {
     /// If a connection cannot be opened, or there are fewer connections than servers.
     pub(super) fn open(
         name: &str,
-        places: &[Place],
+        places: &[LoadServer],
         case: &'t Case,
         seed: u64,
     ) -> Result<Self, Failure> {
@@ -314,8 +314,8 @@ fn add_costs(windows: &mut Windows, seen: Vec<Result<Vec<Counters>, Error>>) {
 }
 
 /// The servers of `places`, each once.
-fn watched(places: &[Place]) -> Result<Vec<Watched>, Failure> {
-    let address = |place: &Place| place.direct.server().address.clone();
+fn watched(places: &[LoadServer]) -> Result<Vec<Watched>, Failure> {
+    let address = |place: &LoadServer| place.direct.server().address.clone();
     let is_first = |at: &usize| {
         let before = &places[..*at];
         before

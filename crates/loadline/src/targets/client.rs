@@ -73,7 +73,7 @@ pub(crate) enum Blocking {
 
 /// A connection shared by tasks.
 #[derive(Debug, Clone)]
-pub(crate) enum Shared {
+pub(crate) enum SharedConnection {
     Server(multiplexed::Connection),
     Cluster(Cluster),
 }
@@ -97,12 +97,12 @@ impl Connector {
     ///
     /// # Errors
     /// If the connection cannot be made.
-    pub(crate) async fn shared(&self) -> Result<Shared, Error> {
+    pub(crate) async fn shared(&self) -> Result<SharedConnection, Error> {
         match self {
-            Self::Server(client) => client.multiplexed().await.map(Shared::Server),
+            Self::Server(client) => client.multiplexed().await.map(SharedConnection::Server),
             Self::Cluster(builder) => {
                 let builder = cluster::Builder::clone(builder);
-                builder.open().await.map(Shared::Cluster)
+                builder.open().await.map(SharedConnection::Cluster)
             }
         }
     }
@@ -118,7 +118,7 @@ impl Blocking {
     }
 }
 
-impl Shared {
+impl SharedConnection {
     #[inline]
     pub(crate) async fn run<Q: Request>(&self, request: Q) -> Q::Output {
         match self {

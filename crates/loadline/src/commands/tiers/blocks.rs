@@ -49,20 +49,20 @@ struct SoFar<D> {
     is_warm: bool,
 }
 
-type Shared<D> = Arc<Mutex<SoFar<D>>>;
+type SharedSoFar<D> = Arc<Mutex<SoFar<D>>>;
 
-fn lock<D>(so_far: &Shared<D>) -> MutexGuard<'_, SoFar<D>> {
+fn lock<D>(so_far: &SharedSoFar<D>) -> MutexGuard<'_, SoFar<D>> {
     so_far.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A subject whose blocks are kept as soon as they end.
-struct Kept<S: Detailed> {
+struct KeptBlocks<S: Detailed> {
     subject: S,
     place: usize,
-    so_far: Shared<S::Details>,
+    so_far: SharedSoFar<S::Details>,
 }
 
-impl<S: Detailed> Subject for Kept<S> {
+impl<S: Detailed> Subject for KeptBlocks<S> {
     fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
         let outcome = self.subject.block(stop, seed, control)?;
         let details = self.subject.take_details();
@@ -107,12 +107,12 @@ impl Blocks {
     fn measure<S: Detailed>(
         &self,
         subjects: Vec<S>,
-        so_far: &Shared<S::Details>,
+        so_far: &SharedSoFar<S::Details>,
         control: &Control,
     ) -> Result<Option<Failure>, Failure> {
         let subjects = subjects.into_iter().enumerate();
-        let mut subjects: Vec<Kept<S>> = subjects
-            .map(|(place, subject)| Kept {
+        let mut subjects: Vec<KeptBlocks<S>> = subjects
+            .map(|(place, subject)| KeptBlocks {
                 subject,
                 place,
                 so_far: Arc::clone(so_far),

@@ -59,7 +59,7 @@ pub(crate) fn conclude_tiers(record: &mut Record, facts: &TierFacts<'_>) {
         }
         return;
     }
-    let found = Found {
+    let found = MeasuredCases {
         cases: &record.cases,
         facts,
     };
@@ -119,7 +119,7 @@ impl Recompute {
 }
 
 /// The measured cases with what they belong to.
-struct Found<'f> {
+struct MeasuredCases<'f> {
     cases: &'f [Case],
     facts: &'f TierFacts<'f>,
 }
@@ -145,7 +145,7 @@ struct MeasuredTier {
     rounds: Vec<Costs>,
 }
 
-impl<'f> Found<'f> {
+impl<'f> MeasuredCases<'f> {
     /// The measured arms of a group.
     fn group(&self, group: TierGroup) -> impl Iterator<Item = &'f RanArm> {
         let ran = self.facts.ran.iter();

@@ -6,7 +6,7 @@ use loadline_measure::quantile::median;
 use loadline_measure::record::{Bounds, Case, Claim, Flaw};
 use loadline_measure::words;
 
-use super::{Found, rounds, time};
+use super::{MeasuredCases, rounds, time};
 use crate::object::{Encoding, Format};
 use crate::plan::{Flawed, Step, TierGroup, TierOp};
 
@@ -157,7 +157,7 @@ fn in_redis(on: OnServer) -> Vec<Figure> {
     ]
 }
 
-impl Found<'_> {
+impl MeasuredCases<'_> {
     fn at(&self, (step, encoding, batch): Address) -> Option<&Case> {
         let format = encoding.map(Format::plain);
         let ran = self.arm(TierGroup::Reproduce, step, format, batch)?;

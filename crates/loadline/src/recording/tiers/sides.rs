@@ -2,10 +2,10 @@
 
 use loadline_measure::record::{TierCost, TierSides};
 
-use super::{Found, MeasuredTier};
+use super::{MeasuredCases, MeasuredTier};
 use crate::object::{Encoding, Format};
 
-impl Found<'_> {
+impl MeasuredCases<'_> {
     pub(super) fn sides(&self, tiers: &[MeasuredTier], costs: &[TierCost]) -> TierSides {
         let plan = self.facts.plan;
         let target = |tier: &MeasuredTier| plan.places[tier.place].target;

@@ -3,11 +3,11 @@
 use loadline_measure::quantile::median;
 use loadline_measure::record::{Case, Waterfall};
 
-use super::{Found, RanArm};
+use super::{MeasuredCases, RanArm};
 use crate::plan::{Step, TierGroup, TierOp};
 use crate::subjects::tier::PartSums;
 
-impl Found<'_> {
+impl MeasuredCases<'_> {
     /// The waterfalls of all reads and writes that were measured in parts.
     pub(super) fn waterfalls(&self) -> Vec<Waterfall> {
         let parted = self.group(TierGroup::Tiers).filter_map(|ran| {

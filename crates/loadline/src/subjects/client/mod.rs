@@ -86,7 +86,7 @@ pub(crate) fn open(
             .build()
             .map_err(|error| Failure::unavailable(format!("{mode}: {error}.")))?;
         let connection = runtime.block_on(connector.shared()).map_err(unreachable)?;
-        let performer = Shared {
+        let performer = SharedCaller {
             connection,
             operation: Rc::new(operation),
             lost: lost.clone(),
@@ -340,13 +340,13 @@ impl Callee for Caller {
 
 /// A multiplexed connection that tasks share.
 #[derive(Clone)]
-struct Shared {
-    connection: client::Shared,
+struct SharedCaller {
+    connection: client::SharedConnection,
     operation: Rc<Operation>,
     lost: Lost,
 }
 
-impl Performer for Shared {
+impl Performer for SharedCaller {
     type Operation = Ready;
 
     fn prepare(&self, _: usize, chooser: &mut Chooser, workload: &Workload) -> Ready {

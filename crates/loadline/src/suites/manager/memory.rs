@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use loadline_client::commands::ping;
 use loadline_client::multiplexed::Dedicated;
 use loadline_client::{Client, Error as ClientError, Protocol, Tls, cmd};
-use loadline_load::outcome::{Memory as Found, Outcome};
+use loadline_load::outcome::{Memory, Outcome};
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Subject;
 use loadline_load::{Control, Error};
@@ -91,7 +91,7 @@ impl Job for ConnectionMemory {
     }
 
     fn open<'s>(&self, site: Site<'s>) -> Result<OpenJob<'s>, Failure> {
-        Ok(OpenJob::Blocks(Box::new(Memory {
+        Ok(OpenJob::Blocks(Box::new(MemorySubject {
             server: site.server,
             protocol: site.client.config().protocol,
         })))
@@ -99,12 +99,12 @@ impl Job for ConnectionMemory {
 }
 
 /// Counts again in each block, which is one process regardless of the intended length.
-struct Memory<'t> {
+struct MemorySubject<'t> {
     server: &'t Server,
     protocol: Option<Protocol>,
 }
 
-impl Memory<'_> {
+impl MemorySubject<'_> {
     fn count(&self) -> Result<Counted, Failure> {
         let failed = |why: &dyn std::fmt::Display| {
             Failure::unavailable(format!("connection_memory: {why}."))
@@ -130,7 +130,7 @@ impl Memory<'_> {
     }
 }
 
-impl Subject for Memory<'_> {
+impl Subject for MemorySubject<'_> {
     fn block(&mut self, _: Stop, _: u64, _: &Control) -> Result<Outcome, Error> {
         let counted = self
             .count()
@@ -143,7 +143,7 @@ impl Subject for Memory<'_> {
             outcome.response.record(ns);
             outcome.service.record(ns);
         }
-        outcome.memory = Found {
+        outcome.memory = Memory {
             client_bytes_per_connection: counted.client_bytes,
             server_bytes_per_connection: counted.server_bytes,
         };

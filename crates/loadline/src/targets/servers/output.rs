@@ -16,10 +16,10 @@ const LEFT_OUT: &str = "\n...\n";
 
 /// The first and the last output of a child. Its pipes are read to their end, so that it never blocks on them.
 #[derive(Debug, Clone, Default)]
-pub(in crate::targets) struct Tail(Arc<Mutex<Kept>>);
+pub(in crate::targets) struct Tail(Arc<Mutex<Excerpt>>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Excerpt {
     beginning: Vec<u8>,
     end: Vec<u8>,
     /// Whether there was more between them.
@@ -74,7 +74,7 @@ impl Tail {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, Excerpt> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
