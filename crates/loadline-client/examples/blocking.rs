@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use loadline_client::commands::{get, hgetall, hset, incr, pttl, set, set_ex};
+use loadline_client::commands::{get, hgetall, hset, incr, pttl, set};
 use loadline_client::{Client, Error};
 
 fn main() -> Result<(), Error> {
@@ -36,7 +36,7 @@ pub(crate) fn run(url: &str) -> Result<(), Error> {
     let user: HashMap<String, String> = connection.run(hgetall("example:user"))?;
     println!("user: {} from {}", user["name"], user["city"]);
 
-    connection.run(set_ex("example:session", "token", Duration::from_secs(60)))?;
+    connection.run(set("example:session", "token").expire(Duration::from_secs(60)))?;
     let left_ms = connection.run(pttl("example:session"))?;
     println!("the session expires in {left_ms} ms");
     Ok(())

@@ -56,28 +56,6 @@ commands! {
     ///
     /// Redis documentation: [`MSETNX`](https://redis.io/docs/latest/commands/msetnx/).
     mset_nx(pairs: impl ToArgs) -> bool = "MSETNX"(pairs), NONE, Keys::Alternating;
-    /// Sets a value with a time to live.
-    ///
-    /// Redis documentation: [`SET`](https://redis.io/docs/latest/commands/set/).
-    set_ex(key: impl Arg, value: impl Arg, ttl: Duration) -> ()
-        = "SET"(key, value, "PX", millis(ttl)), IDEMPOTENT, Keys::First;
-    /// Sets a value if the key does not exist. Replies with nil if it does.
-    ///
-    /// Redis documentation: [`SET`](https://redis.io/docs/latest/commands/set/).
-    set_nx(key: impl Arg, value: impl Arg) -> Option<()> = "SET"(key, value, "NX"), NONE, Keys::First;
-    /// Sets a value with a time to live if the key does not exist, as for a lock. Replies with nil if it does.
-    ///
-    /// Redis documentation: [`SET`](https://redis.io/docs/latest/commands/set/).
-    set_nx_ex(key: impl Arg, value: impl Arg, ttl: Duration) -> Option<()>
-        = "SET"(key, value, "NX", "PX", millis(ttl)), NONE, Keys::First;
-    /// Sets a value if the key exists. Replies with nil if it does not.
-    ///
-    /// Redis documentation: [`SET`](https://redis.io/docs/latest/commands/set/).
-    set_xx(key: impl Arg, value: impl Arg) -> Option<()> = "SET"(key, value, "XX"), IDEMPOTENT, Keys::First;
-    /// Sets a value. Replies with the previous value, or with nil if there was none.
-    ///
-    /// Redis documentation: [`SET`](https://redis.io/docs/latest/commands/set/).
-    set_get<T>(key: impl Arg, value: impl Arg) -> T = "SET"(key, value, "GET"), NONE, Keys::First;
     /// Overwrites a part of a string, starting at an offset in bytes. Replies with the new length in bytes.
     ///
     /// Redis documentation: [`SETRANGE`](https://redis.io/docs/latest/commands/setrange/).

@@ -63,14 +63,18 @@ fn strings_numbers_and_bits() {
         assert_eq!(c.run(strlen("k")).unwrap(), 6);
         assert_eq!(c.run(get_range::<String>("k", 1, 2)).unwrap(), "al");
         assert_eq!(c.run(set_range("k", 0, "V")).unwrap(), 6);
-        assert_eq!(c.run(set_get::<String>("k", "other")).unwrap(), "Value!");
-        assert_eq!(c.run(set_nx("k", 1)).unwrap(), None);
         assert_eq!(
-            c.run(set_nx_ex("lock", 1, Duration::from_secs(9))).unwrap(),
+            c.run(set("k", "other").get::<String>()).unwrap().unwrap(),
+            "Value!"
+        );
+        assert_eq!(c.run(set("k", 1).nx()).unwrap(), None);
+        assert_eq!(
+            c.run(set("lock", 1).nx().expire(Duration::from_secs(9)))
+                .unwrap(),
             Some(())
         );
-        assert_eq!(c.run(set_xx("absent", 1)).unwrap(), None);
-        c.run(set_ex("short", 1, Duration::from_millis(90_000)))
+        assert_eq!(c.run(set("absent", 1).xx()).unwrap(), None);
+        c.run(set("short", 1).expire(Duration::from_millis(90_000)))
             .unwrap();
         assert!((80_000..=90_000).contains(&c.run(pttl("short")).unwrap()));
         assert_eq!(

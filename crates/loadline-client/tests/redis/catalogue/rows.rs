@@ -221,11 +221,6 @@ fn strings() -> Vec<Row> {
         set("s", 1).expire(with_ms(9000));
         set("s", 1).expire_at(4_102_444_800_000);
         set("s", 1).keep_ttl();
-        set_ex("s", 1, with_ms(9000));
-        set_nx("s", 1);
-        set_nx_ex("s", 1, with_ms(9000));
-        set_xx("s", 1);
-        set_get::<String>("s", 1);
         set_range("s", 1, "x");
         strlen("s");
     }

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
 use loadline_client::blocking::{self, Socket};
-use loadline_client::commands::{ping, publish, set_ex, xadd_capped};
+use loadline_client::commands::{ping, publish, set, xadd_capped};
 use loadline_client::pubsub::Event;
 use loadline_client::{Client, Error};
 use loadline_resp::{Decoder, Frame, Limits, OwnedReply, encode};
@@ -51,7 +51,7 @@ impl Calls for Pipeline {
     fn perform(&mut self, pairs: &[(String, Vec<u8>)]) -> Result<(), String> {
         let batch: Vec<_> = pairs
             .iter()
-            .map(|(key, value)| set_ex(key, value, TIME_TO_LIVE))
+            .map(|(key, value)| set(key, value).expire(TIME_TO_LIVE))
             .collect();
         let replies = self.connection.run(batch);
         let done: Result<(), _> = replies.into_iter().collect();
