@@ -59,6 +59,7 @@ mod conn;
 mod credentials;
 mod error;
 mod events;
+mod facts;
 mod flags;
 mod from_reply;
 #[cfg(all(fuzzing, feature = "tokio"))]

@@ -303,7 +303,7 @@ fn query_text<Q: Request>(request: &Q) -> Option<String> {
         let keys = match part.meta.keys {
             // Any argument could be a secret.
             Keys::Unknown => Vec::new(),
-            _ => crate::cluster::routing_keys(&part.meta, words.clone()),
+            keys => crate::cluster::routing_keys(keys, words.clone()),
         };
         let is_key = |word: &[u8]| keys.iter().any(|key| std::ptr::eq(*key, word));
         for (place, word) in words.enumerate() {

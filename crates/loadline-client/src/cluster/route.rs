@@ -59,37 +59,20 @@ pub(crate) fn route(meta: &Meta, wire: &[u8]) -> Result<Route, Error> {
     }
     let mut args = Words::new(wire);
     let name = args.next().unwrap_or_default();
-    if meta.keys == Keys::First
-        && let Some(key) = args.clone().next()
-    {
-        // Most commands are like this, and need no look at their name.
-        return Ok(Route::Slot(slot_of(key)));
-    }
-    let name = name.to_ascii_uppercase();
-    let keys = keys_of(meta, &name, args.clone());
     let mut slots = SlotSpan::default();
-    for_each_key(keys, &name, args.clone(), |key| slots.add(key));
+    for_each_key(meta.keys, args.clone(), |key| slots.add(key));
     match slots {
-        SlotSpan::None => without_keys(&name, args),
+        SlotSpan::None => without_keys(&name.to_ascii_uppercase(), args),
         SlotSpan::One(slot) => Ok(Route::Slot(slot)),
-        SlotSpan::Several => split(&name).ok_or(CROSSSLOT),
+        SlotSpan::Several => split(&name.to_ascii_uppercase()).ok_or(CROSSSLOT),
     }
 }
 
 /// The arguments of a command that are keys. `words` starts with the name.
-pub(crate) fn routing_keys<'w>(meta: &Meta, mut words: Words<'w>) -> Vec<&'w [u8]> {
-    let name = words.next().unwrap_or_default().to_ascii_uppercase();
+pub(crate) fn routing_keys(keys: Keys, words: Words<'_>) -> Vec<&[u8]> {
     let mut found = Vec::new();
-    let keys = keys_of(meta, &name, words.clone());
-    for_each_key(keys, &name, words, |key| found.push(key));
+    for_each_key(keys, words.skip(1), |key| found.push(key));
     found
-}
-
-fn keys_of(meta: &Meta, name: &[u8], args: Words<'_>) -> Keys {
-    match meta.keys {
-        Keys::Unknown => keys_by_name(name, args),
-        known => known,
-    }
 }
 
 /// The slot of all keys of a transaction so far, including those of its next command.
@@ -134,34 +117,16 @@ impl SlotSpan {
     }
 }
 
-/// The arguments that are keys, for commands that are not in the table. A first argument that is not a key does no
-/// harm: a node that is asked by mistake names the right one.
-fn keys_by_name(name: &[u8], mut args: Words<'_>) -> Keys {
-    match name {
-        b"FCALL" => Keys::Counted(1),
-        b"ZDIFFSTORE" | b"ZINTERSTORE" | b"ZUNIONSTORE" => Keys::Counted(1),
-        b"LMPOP" | b"ZMPOP" => Keys::Counted(0),
-        b"MSETNX" => Keys::Alternating,
-        b"PFMERGE" | b"SDIFFSTORE" | b"SINTERSTORE" | b"SUNIONSTORE" => Keys::All,
-        b"COPY" | b"GEOSEARCHSTORE" | b"LMOVE" | b"RENAME" | b"RENAMENX" | b"RPOPLPUSH"
-        | b"SMOVE" | b"ZRANGESTORE" => Keys::FirstTwo,
-        b"BITOP" => Keys::From(1),
-        b"DEBUG" | b"MEMORY" if args.next().is_some_and(|sub| is(sub, &["OBJECT", "USAGE"])) => {
-            Keys::At(1)
-        }
-        b"MIGRATE" => Keys::At(2),
-        b"ACL" | b"BGREWRITEAOF" | b"BGSAVE" | b"CLUSTER" | b"DEBUG" | b"FAILOVER"
-        | b"FLUSHALL" | b"FLUSHDB" | b"FUNCTION" | b"LATENCY" | b"MEMORY" | b"MODULE"
-        | b"REPLICAOF" | b"SAVE" | b"SHUTDOWN" | b"SLAVEOF" | b"SLOWLOG" | b"SWAPDB" => Keys::None,
-        _ => Keys::First,
-    }
-}
-
 /// Hands each key of a command to `found`. The server refuses impossible counts.
-fn for_each_key<'w>(keys: Keys, name: &[u8], mut args: Words<'w>, mut found: impl FnMut(&'w [u8])) {
+fn for_each_key<'w>(
+    keys: Keys,
+    mut args: impl ExactSizeIterator<Item = &'w [u8]>,
+    mut found: impl FnMut(&'w [u8]),
+) {
     let count = args.len();
     match keys {
         Keys::None => {}
+        // A first argument that is not a key does no harm: a node that is asked by mistake names the right one.
         Keys::First | Keys::Unknown => args.next().into_iter().for_each(found),
         Keys::At(place) => args.nth(usize::from(place)).into_iter().for_each(found),
         Keys::FirstTwo => args.take(2).for_each(found),
@@ -170,20 +135,26 @@ fn for_each_key<'w>(keys: Keys, name: &[u8], mut args: Words<'w>, mut found: imp
         Keys::AllButLast => args.take(count.saturating_sub(1)).for_each(found),
         Keys::Alternating => args.step_by(2).for_each(found),
         Keys::Counted(place) => {
-            // The destination, if there is one, precedes the count.
-            if place == 1 && name.ends_with(b"STORE") {
-                args.clone().next().into_iter().for_each(&mut found);
-            }
             let count = args.nth(usize::from(place)).and_then(number);
             args.take(count.unwrap_or(0)).for_each(found);
         }
+        Keys::FirstAndCounted => {
+            args.next().into_iter().for_each(&mut found);
+            for_each_key(Keys::Counted(0), args, found);
+        }
         Keys::Streams => {
-            // The names of a group and its consumer may be the word itself.
-            let who = if name == b"XREADGROUP" { 3 } else { 0 };
-            let mut rest = args.skip(who);
-            if rest.any(|word| is(word, &["STREAMS"])) {
-                let left = rest.len();
-                rest.take(left / 2).for_each(found);
+            while let Some(word) = args.next() {
+                if is(word, &["STREAMS"]) {
+                    let left = args.len();
+                    if left.is_multiple_of(2) {
+                        args.take(left / 2).for_each(found);
+                    }
+                    return;
+                }
+                // The names of a group and its consumer can be the word itself.
+                if is(word, &["GROUP"]) {
+                    args.by_ref().take(2).for_each(drop);
+                }
             }
         }
     }
@@ -235,7 +206,7 @@ fn number(digits: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::commands::{self, Script};
-    use crate::flags;
+    use crate::facts;
     use crate::request::{Part, Requests};
     use crate::{Request, cmd};
 
@@ -365,7 +336,7 @@ mod tests {
             "WATCH k",
             "BLPOP k 0",
             "SUBSCRIBE c",
-            "CLIENT LIST",
+            "CLIENT NO-EVICT ON",
             "MULTI",
         ] {
             let error = text(line).unwrap_err();
@@ -375,13 +346,13 @@ mod tests {
 
     #[test]
     fn a_transaction_may_ask_the_node_of_its_keys_who_it_is() {
-        let meta = flags::lookup("INFO");
+        let meta = facts::lookup("INFO");
         let wire = b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n";
         assert_eq!(one_slot(Some(7), &meta, wire).unwrap(), Some(7));
         let alone = one_slot(None, &meta, wire).unwrap_err().to_string();
         assert!(alone.contains("one node"), "{alone}");
         let config = b"*2\r\n$6\r\nCONFIG\r\n$9\r\nRESETSTAT\r\n";
-        let meta = flags::lookup("CONFIG");
+        let meta = facts::lookup("CONFIG");
         assert!(one_slot(Some(7), &meta, config).is_err());
     }
 

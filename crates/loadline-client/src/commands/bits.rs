@@ -30,35 +30,35 @@ commands! {
     /// Counts the bits that are set in a string.
     ///
     /// Redis documentation: [`BITCOUNT`](https://redis.io/docs/latest/commands/bitcount/).
-    bit_count(key: impl Arg) -> u64 = "BITCOUNT"(key) + BitCountOptions, READ_ONLY, Keys::First;
+    bit_count(key: impl Arg) -> u64 = "BITCOUNT"(key) + BitCountOptions;
     /// Reads and changes numbers of any width within a string, in the order of the options. Replies with a number for
     /// each, or with nil for an addition that failed. An encoding is `"u8"` or `"i16"`; an offset is a number of
     /// bits, or `"#2"` for the third number of this width.
     ///
     /// Redis documentation: [`BITFIELD`](https://redis.io/docs/latest/commands/bitfield/).
-    bitfield(key: impl Arg) -> Vec<Option<i64>> = "BITFIELD"(key) + BitfieldOptions, NONE, Keys::First;
+    bitfield(key: impl Arg) -> Vec<Option<i64>> = "BITFIELD"(key) + BitfieldOptions;
     /// Reads numbers of any width within a string; see [`bitfield`]. Replies with a number for each.
     ///
     /// Redis documentation: [`BITFIELD_RO`](https://redis.io/docs/latest/commands/bitfield_ro/).
-    bitfield_ro(key: impl Arg) -> Vec<i64> = "BITFIELD_RO"(key) + BitfieldReadOptions, READ_ONLY, Keys::First;
+    bitfield_ro(key: impl Arg) -> Vec<i64> = "BITFIELD_RO"(key) + BitfieldReadOptions;
     /// Combines strings bit by bit, and stores the result. Replies with its length in bytes.
     ///
     /// Redis documentation: [`BITOP`](https://redis.io/docs/latest/commands/bitop/).
     bit_op(operation: BitOperation, to: impl Arg, keys: impl ToArgs) -> u64
-        = "BITOP"(operation.word(), to, keys), NONE, Keys::From(1);
+        = "BITOP"(operation.word(), to, keys);
     /// Finds the first bit that is set, or the first that is not. Replies with its place, or with -1 if there is
     /// none.
     ///
     /// Redis documentation: [`BITPOS`](https://redis.io/docs/latest/commands/bitpos/).
-    bit_pos(key: impl Arg, bit: bool) -> i64 = "BITPOS"(key, u32::from(bit)) + BitPosOptions, READ_ONLY, Keys::First;
+    bit_pos(key: impl Arg, bit: bool) -> i64 = "BITPOS"(key, u32::from(bit)) + BitPosOptions;
     /// Gets one bit of a string. Replies with false beyond its end.
     ///
     /// Redis documentation: [`GETBIT`](https://redis.io/docs/latest/commands/getbit/).
-    get_bit(key: impl Arg, offset: u64) -> bool = "GETBIT"(key, offset), READ_ONLY, Keys::First;
+    get_bit(key: impl Arg, offset: u64) -> bool = "GETBIT"(key, offset);
     /// Sets one bit of a string. Replies with the previous bit.
     ///
     /// Redis documentation: [`SETBIT`](https://redis.io/docs/latest/commands/setbit/).
-    set_bit(key: impl Arg, offset: u64, bit: bool) -> bool = "SETBIT"(key, offset, u32::from(bit)), NONE, Keys::First;
+    set_bit(key: impl Arg, offset: u64, bit: bool) -> bool = "SETBIT"(key, offset, u32::from(bit));
 }
 
 options! {

@@ -28,82 +28,82 @@ commands! {
     /// Says whether the keys of the next command are tracked, with tracking by choice. Needs a dedicated connection.
     ///
     /// Redis documentation: [`CLIENT CACHING`](https://redis.io/docs/latest/commands/client-caching/).
-    client_caching(yes: bool) -> () = "CLIENT"("CACHING", yes_or_no(yes)), DEDICATED, Keys::None;
+    client_caching(yes: bool) -> () = "CLIENT" "CACHING"(yes_or_no(yes));
     /// Gets the name of this connection. Replies with nil if it has none.
     ///
     /// Redis documentation: [`CLIENT GETNAME`](https://redis.io/docs/latest/commands/client-getname/).
-    client_get_name() -> Option<String> = "CLIENT"("GETNAME"), READ_ONLY, Keys::None;
+    client_get_name() -> Option<String> = "CLIENT" "GETNAME"();
     /// Gets the id of the connection that receives the invalidations of this one. Replies with 0 if it is this one,
     /// and with -1 if nothing is tracked.
     ///
     /// Redis documentation: [`CLIENT GETREDIR`](https://redis.io/docs/latest/commands/client-getredir/).
-    client_get_redir() -> i64 = "CLIENT"("GETREDIR"), READ_ONLY, Keys::None;
+    client_get_redir() -> i64 = "CLIENT" "GETREDIR"();
     /// Gets the id of this connection.
     ///
     /// Redis documentation: [`CLIENT ID`](https://redis.io/docs/latest/commands/client-id/).
-    client_id() -> u64 = "CLIENT"("ID"), READ_ONLY, Keys::None;
+    client_id() -> u64 = "CLIENT" "ID"();
     /// Describes this connection, as a line of `name=value`.
     ///
     /// Redis documentation: [`CLIENT INFO`](https://redis.io/docs/latest/commands/client-info/).
-    client_info() -> String = "CLIENT"("INFO"), READ_ONLY, Keys::None;
+    client_info() -> String = "CLIENT" "INFO"();
     /// Closes the connections to which all of the options apply, of which there must be one. Replies with their
     /// number.
     ///
     /// Redis documentation: [`CLIENT KILL`](https://redis.io/docs/latest/commands/client-kill/).
-    client_kill() -> u64 = "CLIENT"("KILL") + ClientKillOptions, NONE, Keys::None;
+    client_kill() -> u64 = "CLIENT" "KILL"() + ClientKillOptions;
     /// Describes the connections, each as a line of `name=value`.
     ///
     /// Redis documentation: [`CLIENT LIST`](https://redis.io/docs/latest/commands/client-list/).
-    client_list() -> String = "CLIENT"("LIST") + ClientListOptions, READ_ONLY, Keys::None;
+    client_list() -> String = "CLIENT" "LIST"() + ClientListOptions;
     /// Excludes this connection from those that are closed when clients use too much memory. Needs a dedicated
     /// connection.
     ///
     /// Redis documentation: [`CLIENT NO-EVICT`](https://redis.io/docs/latest/commands/client-no-evict/).
-    client_no_evict(on: bool) -> () = "CLIENT"("NO-EVICT", on_or_off(on)), DEDICATED, Keys::None;
+    client_no_evict(on: bool) -> () = "CLIENT" "NO-EVICT"(on_or_off(on));
     /// Lets the commands of all clients wait for this time.
     ///
     /// Redis documentation: [`CLIENT PAUSE`](https://redis.io/docs/latest/commands/client-pause/).
-    client_pause(time: Duration) -> () = "CLIENT"("PAUSE", whole_millis(time)) + ClientPauseOptions, NONE, Keys::None;
+    client_pause(time: Duration) -> () = "CLIENT" "PAUSE"(whole_millis(time)) + ClientPauseOptions;
     /// Names this connection, without spaces. Needs a dedicated connection; `Builder::client_name` names all
     /// connections.
     ///
     /// Redis documentation: [`CLIENT SETNAME`](https://redis.io/docs/latest/commands/client-setname/).
-    client_set_name(name: impl Arg) -> () = "CLIENT"("SETNAME", name), DEDICATED, Keys::None;
+    client_set_name(name: impl Arg) -> () = "CLIENT" "SETNAME"(name);
     /// Starts or ends the tracking of keys that this connection reads, of whose changes the server then informs it.
     /// Needs a dedicated connection.
     ///
     /// Redis documentation: [`CLIENT TRACKING`](https://redis.io/docs/latest/commands/client-tracking/).
     client_tracking(on: bool) -> ()
-        = "CLIENT"("TRACKING", on_or_off(on)) + ClientTrackingOptions, DEDICATED, Keys::None;
+        = "CLIENT" "TRACKING"(on_or_off(on)) + ClientTrackingOptions;
     /// Describes the tracking of this connection, by a map.
     ///
     /// Redis documentation: [`CLIENT TRACKINGINFO`](https://redis.io/docs/latest/commands/client-trackinginfo/).
-    client_tracking_info<T>() -> T = "CLIENT"("TRACKINGINFO"), READ_ONLY, Keys::None;
+    client_tracking_info<T>() -> T = "CLIENT" "TRACKINGINFO"();
     /// Ends the wait of a connection that waits in a command such as [`blpop`], as after its timeout. Replies with
     /// whether it was waiting.
     ///
     /// Redis documentation: [`CLIENT UNBLOCK`](https://redis.io/docs/latest/commands/client-unblock/).
-    client_unblock(id: u64) -> bool = "CLIENT"("UNBLOCK", id) + ClientUnblockOptions, NONE, Keys::None;
+    client_unblock(id: u64) -> bool = "CLIENT" "UNBLOCK"(id) + ClientUnblockOptions;
     /// Ends a [`client_pause`].
     ///
     /// Redis documentation: [`CLIENT UNPAUSE`](https://redis.io/docs/latest/commands/client-unpause/).
-    client_unpause() -> () = "CLIENT"("UNPAUSE"), NONE, Keys::None;
+    client_unpause() -> () = "CLIENT" "UNPAUSE"();
     /// Replies with the message.
     ///
     /// Redis documentation: [`ECHO`](https://redis.io/docs/latest/commands/echo/).
-    echo<T>(message: impl Arg) -> T = "ECHO"(message), READ_ONLY, Keys::None;
+    echo<T>(message: impl Arg) -> T = "ECHO"(message);
     /// Checks whether the server answers.
     ///
     /// Redis documentation: [`PING`](https://redis.io/docs/latest/commands/ping/).
-    ping() -> () = "PING"(), READ_ONLY, Keys::None;
+    ping() -> () = "PING"();
     /// Lets a replica of a cluster answer reads on this connection. Needs a dedicated connection.
     ///
     /// Redis documentation: [`READONLY`](https://redis.io/docs/latest/commands/readonly/).
-    readonly() -> () = "READONLY"(), DEDICATED, Keys::None;
+    readonly() -> () = "READONLY"();
     /// Takes back [`readonly`]. Needs a dedicated connection.
     ///
     /// Redis documentation: [`READWRITE`](https://redis.io/docs/latest/commands/readwrite/).
-    readwrite() -> () = "READWRITE"(), DEDICATED, Keys::None;
+    readwrite() -> () = "READWRITE"();
 }
 
 options! {

@@ -23,31 +23,31 @@ commands! {
     /// members.
     ///
     /// Redis documentation: [`GEOADD`](https://redis.io/docs/latest/commands/geoadd/).
-    geo_add(key: impl Arg, members: impl ToArgs) -> u64 = "GEOADD"(key) + GeoAddOptions[members], NONE, Keys::First;
+    geo_add(key: impl Arg, members: impl ToArgs) -> u64 = "GEOADD"(key) + GeoAddOptions[members];
     /// Gets the distance of two members. Replies with nil if one of them does not exist.
     ///
     /// Redis documentation: [`GEODIST`](https://redis.io/docs/latest/commands/geodist/).
     geo_dist(key: impl Arg, a: impl Arg, b: impl Arg, unit: Unit) -> Option<f64>
-        = "GEODIST"(key, a, b, unit.word()), READ_ONLY, Keys::First;
+        = "GEODIST"(key, a, b, unit.word());
     /// Gets the positions of members as geohashes. Replies with nil for each value that is not a member.
     ///
     /// Redis documentation: [`GEOHASH`](https://redis.io/docs/latest/commands/geohash/).
     geo_hash(key: impl Arg, members: impl ToArgs) -> Vec<Option<String>>
-        = "GEOHASH"(key, members), READ_ONLY, Keys::First;
+        = "GEOHASH"(key, members);
     /// Gets the positions of members, longitude first. Replies with nil for each value that is not a member.
     ///
     /// Redis documentation: [`GEOPOS`](https://redis.io/docs/latest/commands/geopos/).
     geo_pos(key: impl Arg, members: impl ToArgs) -> Vec<Option<(f64, f64)>>
-        = "GEOPOS"(key, members), READ_ONLY, Keys::First;
+        = "GEOPOS"(key, members);
     /// Finds members in an area. It needs a place to search from and the size of the area, which are options.
     ///
     /// Redis documentation: [`GEOSEARCH`](https://redis.io/docs/latest/commands/geosearch/).
-    geo_search<T>(key: impl Arg) -> Vec<T> = "GEOSEARCH"(key) + GeoSearchOptions, READ_ONLY, Keys::First;
+    geo_search<T>(key: impl Arg) -> Vec<T> = "GEOSEARCH"(key) + GeoSearchOptions;
     /// Stores the members in an area, as [`geo_search`] finds them, at a key. Replies with their number.
     ///
     /// Redis documentation: [`GEOSEARCHSTORE`](https://redis.io/docs/latest/commands/geosearchstore/).
     geo_search_store(to: impl Arg, from: impl Arg) -> u64
-        = "GEOSEARCHSTORE"(to, from) + GeoSearchStoreOptions, NONE, Keys::FirstTwo;
+        = "GEOSEARCHSTORE"(to, from) + GeoSearchStoreOptions;
 }
 
 options! {

@@ -29,17 +29,19 @@ use std::time::Duration;
 
 use crate::FromReply;
 use crate::args::{Arg, ArgWriter, ToArgs};
-use crate::flags::{Flags, Keys, Meta};
+use crate::facts;
+use crate::flags::{Flags, Meta};
 use crate::request::Command;
 
-/// One function per entry: its arguments, the type of its reply, and the words of the command. After `+` are the
-/// type of its options and, in brackets, the words after them.
+/// One function per entry: its arguments, the type of its reply, and the words of the command. A subcommand on which the
+/// facts about the command depend is before the brackets. After `+` are the type of its options and, in brackets, the
+/// words after them.
 macro_rules! commands {
     ($(
         $(#[$doc:meta])*
         $name:ident $(<$reply:ident>)? ($($arg:ident: $type:ty),*) -> $output:ty
-            = $wire:literal ($($part:expr),*) $(+ $options:ident $([$($tail:expr),*])?)?,
-            $flags:ident, $keys:expr $(, waiting($wait:expr))?;
+            = $wire:literal $($sub:literal)? ($($part:expr),*) $(+ $options:ident $([$($tail:expr),*])?)?
+            $(, waiting($wait:expr))?;
     )*) => {$(
         $(#[$doc])*
         #[inline]
@@ -47,24 +49,11 @@ macro_rules! commands {
         pub fn $name $(<$reply: FromReply>)? ($($arg: $type),*)
             -> Command<arguments!(type $($options $([$($tail),*])?)?), $output>
         {
-            const META: Meta = Meta {
-                name: $wire,
-                flags: Flags::$flags,
-                keys: $keys,
-            };
-            let args = arguments!(($($part,)*) $(; $options, ($($($tail,)*)?))?);
-            Command::new(META, args)$(.waiting($wait))?
+            const META: Meta = facts::of(&[$wire $(, $sub)?]);
+            let args = arguments!(($($sub,)? $($part,)*) $(; $options, ($($($tail,)*)?))?);
+            Command::new(META, args)$(.blocking($wait))?
         }
-    )*
-
-        /// Facts about the commands of the functions above.
-        #[cfg(test)]
-        pub(super) const METAS: &[Meta] = &[$(Meta {
-            name: $wire,
-            flags: Flags::$flags,
-            keys: $keys,
-        }),*];
-    };
+    )*};
 }
 
 /// The arguments of a command without and with options, and their types.
@@ -219,31 +208,6 @@ pub use sets::*;
 pub use sorted_sets::*;
 pub use streams::*;
 pub use strings::*;
-
-/// Facts about the commands of all groups' functions.
-#[cfg(test)]
-pub(crate) fn metas() -> Vec<Meta> {
-    let groups = [
-        acl::METAS,
-        bits::METAS,
-        cluster::METAS,
-        connection::METAS,
-        functions::METAS,
-        geo::METAS,
-        hashes::METAS,
-        hyperloglog::METAS,
-        keys::METAS,
-        lists::METAS,
-        pubsub::METAS,
-        scripting::METAS,
-        server::METAS,
-        sets::METAS,
-        sorted_sets::METAS,
-        streams::METAS,
-        strings::METAS,
-    ];
-    groups.concat()
-}
 
 /// Words that a command takes, as an enumeration.
 macro_rules! words {

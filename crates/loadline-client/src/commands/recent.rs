@@ -7,40 +7,40 @@ commands! {
     /// connection.
     ///
     /// Redis documentation: [`CLIENT`](https://redis.io/docs/latest/commands/client/).
-    client_no_touch(on: bool) -> () = "CLIENT"("NO-TOUCH", if on { "ON" } else { "OFF" }), DEDICATED, Keys::None;
+    client_no_touch(on: bool) -> () = "CLIENT" "NO-TOUCH"(if on { "ON" } else { "OFF" });
     /// Gets the id of the shard of this node, which is the same on its master and replicas.
     ///
     /// Redis documentation: [`CLUSTER MYSHARDID`](https://redis.io/docs/latest/commands/cluster-myshardid/).
-    cluster_my_shard_id() -> String = "CLUSTER"("MYSHARDID"), READ_ONLY, Keys::None;
+    cluster_my_shard_id() -> String = "CLUSTER" "MYSHARDID"();
     /// Gets statistics of the slots from one to another, each as the slot and a map. Redis 8.2, Valkey 8.
     ///
     /// Redis documentation: [`CLUSTER SLOT-STATS`](https://redis.io/docs/latest/commands/cluster-slot-stats/).
     cluster_slot_stats<T>(from: u16, to: u16) -> Vec<(u16, T)>
-        = "CLUSTER"("SLOT-STATS", "SLOTSRANGE", from, to), READ_ONLY, Keys::None;
+        = "CLUSTER" "SLOT-STATS"("SLOTSRANGE", from, to);
     /// Gets statistics of the slots with the most of a metric, such as `"key-count"`, each as the slot and a map.
     ///
     /// Redis documentation: [`CLUSTER SLOT-STATS`](https://redis.io/docs/latest/commands/cluster-slot-stats/).
     cluster_slot_stats_by<T>(metric: impl Arg) -> Vec<(u16, T)>
-        = "CLUSTER"("SLOT-STATS", "ORDERBY", metric) + SlotStatsOptions, READ_ONLY, Keys::None;
+        = "CLUSTER" "SLOT-STATS"("ORDERBY", metric) + SlotStatsOptions;
     /// Waits until the writes of this connection are synced to the disk of the server (`local` is 1) and to those
     /// of this number of replicas, up to `timeout` (`Duration::MAX` is no limit). Replies with the numbers that
     /// did. Needs a dedicated connection.
     ///
     /// Redis documentation: [`WAITAOF`](https://redis.io/docs/latest/commands/waitaof/).
     wait_aof(local: u64, replicas: u64, timeout: Duration) -> (u64, u64)
-        = "WAITAOF"(local, replicas, block_millis(timeout)), BLOCKS, Keys::None, waiting(timeout);
+        = "WAITAOF"(local, replicas, block_millis(timeout)), waiting(timeout);
     /// Acknowledges entries of a group and removes them. Replies for each with 1, 2 if it was acknowledged and not
     /// removed, or -1 if it does not exist.
     ///
     /// Redis documentation: [`XACKDEL`](https://redis.io/docs/latest/commands/xackdel/).
     xack_del(key: impl Arg, group: impl Arg, ids: impl ToArgs) -> Vec<i64>
-        = "XACKDEL"(key, group) + EntryRemovalOptions["IDS", counted(ids)], NONE, Keys::First;
+        = "XACKDEL"(key, group) + EntryRemovalOptions["IDS", counted(ids)];
     /// Removes entries of a stream. Replies for each with 1, 2 if groups still refer to it, or -1 if it does not
     /// exist.
     ///
     /// Redis documentation: [`XDELEX`](https://redis.io/docs/latest/commands/xdelex/).
     xdel_ex(key: impl Arg, ids: impl ToArgs) -> Vec<i64>
-        = "XDELEX"(key) + EntryRemovalOptions["IDS", counted(ids)], NONE, Keys::First;
+        = "XDELEX"(key) + EntryRemovalOptions["IDS", counted(ids)];
 }
 
 options! {

@@ -12,31 +12,31 @@ commands! {
     /// Loads a script into the cache of the server. Replies with its digest.
     ///
     /// Redis documentation: [`SCRIPT LOAD`](https://redis.io/docs/latest/commands/script-load/).
-    script_load(code: impl Arg) -> String = "SCRIPT"("LOAD", code), IDEMPOTENT, Keys::None;
+    script_load(code: impl Arg) -> String = "SCRIPT" "LOAD"(code);
     /// Checks which of these digests belong to scripts that the server has in its cache. Replies with a value for
     /// each digest.
     ///
     /// Redis documentation: [`SCRIPT EXISTS`](https://redis.io/docs/latest/commands/script-exists/).
-    script_exists(digests: impl ToArgs) -> Vec<bool> = "SCRIPT"("EXISTS", digests), READ_ONLY, Keys::None;
+    script_exists(digests: impl ToArgs) -> Vec<bool> = "SCRIPT" "EXISTS"(digests);
     /// Runs a script whose code is sent along. Replies with the result of the script. For a script that runs more
     /// than once, see [`Script`].
     ///
     /// Redis documentation: [`EVAL`](https://redis.io/docs/latest/commands/eval/).
     eval<T>(code: impl Arg, keys: impl ToArgs, args: impl ToArgs) -> T
-        = "EVAL"(code, counted(keys), args), NONE, Keys::Counted(1);
+        = "EVAL"(code, counted(keys), args);
     /// Runs a script as [`eval`] does, and stops it if it tries to write.
     ///
     /// Redis documentation: [`EVAL_RO`](https://redis.io/docs/latest/commands/eval_ro/).
     eval_ro<T>(code: impl Arg, keys: impl ToArgs, args: impl ToArgs) -> T
-        = "EVAL_RO"(code, counted(keys), args), READ_ONLY, Keys::Counted(1);
+        = "EVAL_RO"(code, counted(keys), args);
     /// Removes all scripts from the cache of the server.
     ///
     /// Redis documentation: [`SCRIPT FLUSH`](https://redis.io/docs/latest/commands/script-flush/).
-    script_flush() -> () = "SCRIPT"("FLUSH") + FlushOptions, IDEMPOTENT, Keys::None;
+    script_flush() -> () = "SCRIPT" "FLUSH"() + FlushOptions;
     /// Stops the script that is running, if it has not written yet.
     ///
     /// Redis documentation: [`SCRIPT KILL`](https://redis.io/docs/latest/commands/script-kill/).
-    script_kill() -> () = "SCRIPT"("KILL"), NONE, Keys::None;
+    script_kill() -> () = "SCRIPT" "KILL"();
 }
 
 /// A Lua script.
@@ -149,16 +149,11 @@ impl<A: ToArgs, T: FromReply> Request for ScriptCall<'_, A, T> {
 
     fn encode(&self, out: &mut Requests<'_>) {
         let whole = self.whole || out.is_second_try();
-        let (name, flags) = match (whole, self.script.read_only) {
-            (false, false) => ("EVALSHA", Flags::NONE),
-            (false, true) => ("EVALSHA_RO", Flags::READ_ONLY),
-            (true, false) => ("EVAL", Flags::NONE),
-            (true, true) => ("EVAL_RO", Flags::READ_ONLY),
-        };
-        let meta = Meta {
-            name,
-            flags,
-            keys: Keys::Counted(1),
+        let meta = match (whole, self.script.read_only) {
+            (false, false) => const { facts::of(&["EVALSHA"]) },
+            (false, true) => const { facts::of(&["EVALSHA_RO"]) },
+            (true, false) => const { facts::of(&["EVAL"]) },
+            (true, true) => const { facts::of(&["EVAL_RO"]) },
         };
         let script = if whole {
             &self.script.code

@@ -8,78 +8,78 @@ commands! {
     ///
     /// Redis documentation: [`TS.ADD`](https://redis.io/docs/latest/commands/ts.add/).
     ts_add(key: impl Arg, time: impl Arg, value: f64) -> u64
-        = "TS.ADD"(key, time, value) + SeriesOptions, NONE, Keys::First;
+        = "TS.ADD"(key, time, value) + SeriesOptions;
     /// Changes the properties of a series.
     ///
     /// Redis documentation: [`TS.ALTER`](https://redis.io/docs/latest/commands/ts.alter/).
-    ts_alter(key: impl Arg) -> () = "TS.ALTER"(key) + SeriesOptions, IDEMPOTENT, Keys::First;
+    ts_alter(key: impl Arg) -> () = "TS.ALTER"(key) + SeriesOptions;
     /// Creates a series.
     ///
     /// Redis documentation: [`TS.CREATE`](https://redis.io/docs/latest/commands/ts.create/).
-    ts_create(key: impl Arg) -> () = "TS.CREATE"(key) + SeriesOptions, NONE, Keys::First;
+    ts_create(key: impl Arg) -> () = "TS.CREATE"(key) + SeriesOptions;
     /// Creates a rule that writes an aggregate of each time span of one series, such as `"avg"`, to another.
     ///
     /// Redis documentation: [`TS.CREATERULE`](https://redis.io/docs/latest/commands/ts.createrule/).
     ts_create_rule(source: impl Arg, destination: impl Arg, aggregate: impl Arg, span: Duration) -> ()
-        = "TS.CREATERULE"(source, destination, "AGGREGATION", aggregate, millis(span)), NONE, Keys::FirstTwo;
+        = "TS.CREATERULE"(source, destination, "AGGREGATION", aggregate, millis(span));
     /// Subtracts from the last value. Replies with the time of the new sample.
     ///
     /// Redis documentation: [`TS.DECRBY`](https://redis.io/docs/latest/commands/ts.decrby/).
-    ts_decr_by(key: impl Arg, by: f64) -> u64 = "TS.DECRBY"(key, by), NONE, Keys::First;
+    ts_decr_by(key: impl Arg, by: f64) -> u64 = "TS.DECRBY"(key, by);
     /// Deletes samples from one time to another. Replies with their number.
     ///
     /// Redis documentation: [`TS.DEL`](https://redis.io/docs/latest/commands/ts.del/).
-    ts_del(key: impl Arg, from: impl Arg, to: impl Arg) -> u64 = "TS.DEL"(key, from, to), IDEMPOTENT, Keys::First;
+    ts_del(key: impl Arg, from: impl Arg, to: impl Arg) -> u64 = "TS.DEL"(key, from, to);
     /// Removes a rule.
     ///
     /// Redis documentation: [`TS.DELETERULE`](https://redis.io/docs/latest/commands/ts.deleterule/).
     ts_delete_rule(source: impl Arg, destination: impl Arg) -> ()
-        = "TS.DELETERULE"(source, destination), NONE, Keys::FirstTwo;
+        = "TS.DELETERULE"(source, destination);
     /// Gets the last sample. The reply is empty if there is none.
     ///
     /// Redis documentation: [`TS.GET`](https://redis.io/docs/latest/commands/ts.get/).
-    ts_get<T>(key: impl Arg) -> T = "TS.GET"(key), READ_ONLY, Keys::First;
+    ts_get<T>(key: impl Arg) -> T = "TS.GET"(key);
     /// Adds to the last value. Replies with the time of the new sample.
     ///
     /// Redis documentation: [`TS.INCRBY`](https://redis.io/docs/latest/commands/ts.incrby/).
-    ts_incr_by(key: impl Arg, by: f64) -> u64 = "TS.INCRBY"(key, by), NONE, Keys::First;
+    ts_incr_by(key: impl Arg, by: f64) -> u64 = "TS.INCRBY"(key, by);
     /// Describes a series by a map.
     ///
     /// Redis documentation: [`TS.INFO`](https://redis.io/docs/latest/commands/ts.info/).
-    ts_info<T>(key: impl Arg) -> T = "TS.INFO"(key), READ_ONLY, Keys::First;
+    ts_info<T>(key: impl Arg) -> T = "TS.INFO"(key);
     /// Adds samples, given as keys, times and values. Replies with their times. On a cluster all keys must be in
     /// one slot, which routes by the first.
     ///
     /// Redis documentation: [`TS.MADD`](https://redis.io/docs/latest/commands/ts.madd/).
-    ts_madd<T>(samples: impl ToArgs) -> Vec<T> = "TS.MADD"(samples), NONE, Keys::First;
+    ts_madd<T>(samples: impl ToArgs) -> Vec<T> = "TS.MADD"(samples);
     /// Gets the last sample of each series with these labels, such as `"area=north"`.
     ///
     /// Redis documentation: [`TS.MGET`](https://redis.io/docs/latest/commands/ts.mget/).
-    ts_mget<T>(filters: impl ToArgs) -> T = "TS.MGET"("FILTER", filters), READ_ONLY, Keys::None;
+    ts_mget<T>(filters: impl ToArgs) -> T = "TS.MGET"("FILTER", filters);
     /// Gets the samples of each series with these labels, from one time to another.
     ///
     /// Redis documentation: [`TS.MRANGE`](https://redis.io/docs/latest/commands/ts.mrange/).
     ts_mrange<T>(from: impl Arg, to: impl Arg, filters: impl ToArgs) -> T
-        = "TS.MRANGE"(from, to) + SampleOptions["FILTER", filters], READ_ONLY, Keys::None;
+        = "TS.MRANGE"(from, to) + SampleOptions["FILTER", filters];
     /// Gets the samples of each series with these labels, latest first.
     ///
     /// Redis documentation: [`TS.MREVRANGE`](https://redis.io/docs/latest/commands/ts.mrevrange/).
     ts_mrev_range<T>(from: impl Arg, to: impl Arg, filters: impl ToArgs) -> T
-        = "TS.MREVRANGE"(from, to) + SampleOptions["FILTER", filters], READ_ONLY, Keys::None;
+        = "TS.MREVRANGE"(from, to) + SampleOptions["FILTER", filters];
     /// Gets the keys of the series with these labels.
     ///
     /// Redis documentation: [`TS.QUERYINDEX`](https://redis.io/docs/latest/commands/ts.queryindex/).
-    ts_query_index<T>(filters: impl ToArgs) -> T = "TS.QUERYINDEX"(filters), READ_ONLY, Keys::None;
+    ts_query_index<T>(filters: impl ToArgs) -> T = "TS.QUERYINDEX"(filters);
     /// Gets samples from one time to another, each with its time and value.
     ///
     /// Redis documentation: [`TS.RANGE`](https://redis.io/docs/latest/commands/ts.range/).
     ts_range<T>(key: impl Arg, from: impl Arg, to: impl Arg) -> T
-        = "TS.RANGE"(key, from, to) + SampleOptions, READ_ONLY, Keys::First;
+        = "TS.RANGE"(key, from, to) + SampleOptions;
     /// Gets samples from one time to another, latest first.
     ///
     /// Redis documentation: [`TS.REVRANGE`](https://redis.io/docs/latest/commands/ts.revrange/).
     ts_rev_range<T>(key: impl Arg, from: impl Arg, to: impl Arg) -> T
-        = "TS.REVRANGE"(key, from, to) + SampleOptions, READ_ONLY, Keys::First;
+        = "TS.REVRANGE"(key, from, to) + SampleOptions;
 }
 
 options! {

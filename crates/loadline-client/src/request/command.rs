@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::{Replies, Request, Requests, read};
 use crate::args::{ArgWriter, ToArgs, Words};
-use crate::flags::{self, Flags, Keys, Meta};
+use crate::facts;
+use crate::flags::{Flags, Keys, Meta};
 use crate::{Error, FromReply};
 
 /// A command with arguments of type `A`, whose reply is read as a `T`.
@@ -76,7 +77,8 @@ impl<A: ToArgs, T: FromReply> Command<A, T> {
     pub fn encoded(&self) -> Cmd<T> {
         let mut cmd = Cmd {
             meta: self.meta,
-            stated: true,
+            flags: Some(self.meta.flags),
+            keys: Some(self.meta.keys),
             encoded: Vec::new(),
             count: 0,
             wait: self.wait,
@@ -96,6 +98,13 @@ impl<A: ToArgs, T: FromReply> Command<A, T> {
             wait: self.wait,
             reply: PhantomData,
         }
+    }
+
+    /// The same command as one that waits at the server up to this time.
+    #[inline]
+    pub(crate) fn blocking(mut self, time: Duration) -> Self {
+        self.meta.flags = self.meta.flags.with(Flags::BLOCKS);
+        self.waiting(time)
     }
 
     /// The same command as one that must not be repeated.
@@ -165,18 +174,17 @@ impl<A: ToArgs, T: FromReply> Request for Command<A, T> {
 /// ```
 #[must_use]
 pub fn cmd<T: FromReply>(name: &str) -> Cmd<T> {
+    let mut words = name.split_ascii_whitespace().peekable();
     let mut cmd = Cmd {
-        meta: flags::lookup(name),
-        stated: false,
+        meta: facts::lookup(words.peek().copied().unwrap_or_default()),
+        flags: None,
+        keys: None,
         encoded: Vec::new(),
         count: 0,
         wait: Duration::ZERO,
         reply: PhantomData,
     };
-    for word in name.split_ascii_whitespace() {
-        cmd = cmd.arg(word);
-    }
-    cmd.meta = flags::lookup(name.split_ascii_whitespace().next().unwrap_or_default());
+    words.for_each(|word| cmd.push(word));
     cmd
 }
 
@@ -186,9 +194,11 @@ pub fn cmd<T: FromReply>(name: &str) -> Cmd<T> {
 /// [`RetryPolicy::Idempotent`](crate::RetryPolicy), `SET` with `NX` may not. An unknown command is treated as a
 /// write that must not be repeated and that can share a connection. [`Cmd::flags`] overrides this.
 pub struct Cmd<T> {
+    /// The facts about its name.
     meta: Meta,
-    /// Whether the caller set the flags.
-    stated: bool,
+    /// The properties and keys that the caller stated.
+    flags: Option<Flags>,
+    keys: Option<Keys>,
     encoded: Vec<u8>,
     count: usize,
     wait: Duration,
@@ -212,10 +222,15 @@ impl<T: FromReply> Cmd<T> {
     /// Returns the properties of the command, as its name and options or [`Cmd::flags`] and [`Cmd::keys`] state them.
     #[must_use]
     pub fn meta(&self) -> Meta {
-        if self.stated {
-            return self.meta;
+        let Meta { name, flags, keys } = match (self.flags, self.keys) {
+            (Some(_), Some(_)) => self.meta,
+            _ => facts::with_arguments(self.meta, self.words().skip(1)),
+        };
+        Meta {
+            name,
+            flags: self.flags.unwrap_or(flags),
+            keys: self.keys.unwrap_or(keys),
         }
-        flags::with_options(self.meta, self.words().skip(1))
     }
 
     /// Returns the words of the command: its name and its arguments.
@@ -232,7 +247,8 @@ impl<T: FromReply> Cmd<T> {
     /// Returns the arguments that are keys, by which a cluster routes the command.
     #[must_use]
     pub fn routing_keys(&self) -> Vec<&[u8]> {
-        crate::cluster::routing_keys(&self.meta, Words::without_header(&self.encoded, self.count))
+        let words = Words::without_header(&self.encoded, self.count);
+        crate::cluster::routing_keys(self.meta().keys, words)
     }
 
     /// The same command, its reply read as another type.
@@ -240,7 +256,8 @@ impl<T: FromReply> Cmd<T> {
     pub fn read_as<U: FromReply>(self) -> Cmd<U> {
         Cmd {
             meta: self.meta,
-            stated: self.stated,
+            flags: self.flags,
+            keys: self.keys,
             encoded: self.encoded,
             count: self.count,
             wait: self.wait,
@@ -251,15 +268,14 @@ impl<T: FromReply> Cmd<T> {
     /// Sets the properties of the command, in place of those of its name and options.
     #[must_use]
     pub fn flags(mut self, flags: Flags) -> Self {
-        self.meta.flags = flags;
-        self.stated = true;
+        self.flags = Some(flags);
         self
     }
 
     /// Sets which arguments are keys, in place of what its name says.
     #[must_use]
     pub fn keys(mut self, keys: Keys) -> Self {
-        self.meta.keys = keys;
+        self.keys = Some(keys);
         self
     }
 

@@ -313,7 +313,7 @@ tuples! {
 mod tests {
     use super::*;
     use crate::commands::{get, incr, set};
-    use crate::{RetryPolicy, atomic, flags};
+    use crate::{RetryPolicy, atomic, facts};
 
     fn encoded(request: &impl Request) -> (String, Summary) {
         let mut out = Vec::new();
@@ -339,7 +339,7 @@ mod tests {
     fn the_head_of_a_command_has_the_right_numbers_whatever_their_digits() {
         for name in ["GET", "ZRANGE", "INCRBYFLOAT", "NINECHARS", "TENLETTERS"] {
             for count in [0, 1, 7, 8, 9, 10, 100] {
-                let meta = flags::lookup("GET");
+                let meta = facts::lookup("GET");
                 let request = Command::<_, ()>::new(Meta { name, ..meta }, vec!["a"; count]);
                 let words = [vec![name], vec!["a"; count]].concat();
                 let mut expected = Vec::new();
@@ -378,7 +378,7 @@ mod tests {
     fn arguments_that_lie_about_their_number_are_refused() {
         let mut out = Vec::new();
         let mut requests = Requests::new(&mut out, false);
-        requests.command(flags::lookup("DEL"), &Liar);
+        requests.command(facts::lookup("DEL"), &Liar);
         assert!(matches!(requests.finish(), Err(Error::Usage(_))));
     }
 }

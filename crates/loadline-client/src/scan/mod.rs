@@ -13,7 +13,8 @@ use std::marker::PhantomData;
 
 use bytes::Bytes;
 
-use crate::flags::{Flags, Keys, Meta};
+use crate::facts;
+use crate::flags::Flags;
 use crate::{Cmd, Command, Error, FromReply, ToArgs, cmd};
 
 /// The default number of elements that a server looks at for a page.
@@ -132,15 +133,11 @@ impl<T: FromReply> Scan<T> {
         &self,
         cursor: u64,
     ) -> Command<impl ToArgs + use<T, U>, (u64, Vec<U>)> {
-        let (name, keys, key) = match &self.what {
-            What::Keys => ("SCAN", Keys::None, None),
-            What::Within { name, key } => (*name, Keys::First, Some(key.clone())),
+        let (name, key) = match &self.what {
+            What::Keys => ("SCAN", None),
+            What::Within { name, key } => (*name, Some(key.clone())),
         };
-        let meta = Meta {
-            name,
-            flags: Flags::READ_ONLY,
-            keys,
-        };
+        let meta = facts::lookup(name);
         let pattern = self.pattern.clone().map(|pattern| ("MATCH", pattern));
         let of_type = self.of_type.clone().map(|name| ("TYPE", name));
         Command::new(meta, (key, cursor, pattern, "COUNT", self.count, of_type))

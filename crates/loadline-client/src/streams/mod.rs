@@ -47,7 +47,8 @@ use bytes::Bytes;
 use loadline_resp::Reply;
 
 use crate::args::ArgWriter;
-use crate::flags::{Flags, Keys, Meta};
+use crate::facts;
+use crate::flags::Meta;
 use crate::{Arg, Command, Config, Error, FromReply, ToArgs};
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
@@ -213,11 +214,7 @@ fn entries(reads: Reads) -> impl Iterator<Item = (StreamId, Option<Entry>)> {
 }
 
 pub(crate) fn xinfo(key: impl Arg) -> Command<impl ToArgs, Info> {
-    const META: Meta = Meta {
-        name: "XINFO",
-        flags: Flags::READ_ONLY,
-        keys: Keys::At(1),
-    };
+    const META: Meta = facts::of(&["XINFO"]);
     Command::new(META, ("STREAM", key))
 }
 

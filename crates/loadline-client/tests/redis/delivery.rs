@@ -91,7 +91,6 @@ fn the_table_on_idempotent_commands_says_what_is_sent_again() {
                 checked += 1;
                 for (policy, expected) in [
                     (RetryPolicy::Idempotent, again),
-                    // `SCRIPT EXISTS` alone is a read, which its first word does not say.
                     (RetryPolicy::ReadOnly, false),
                 ] {
                     let mut connection = client(policy).blocking().unwrap();

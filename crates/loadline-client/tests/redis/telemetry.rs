@@ -155,8 +155,15 @@ fn requests_are_exported_by_the_conventions_without_values() {
         "db.query.text=MULTI; INCR n; INCR n; EXEC",
     ]);
     // A command that the client does not know has its own name, and its arguments could be secrets.
-    connection.run_ref(&cmd::<i64>("Incr").arg("n")).unwrap();
-    check(&["INCR", "db.operation.name=INCR", "db.query.text=Incr ?"]);
+    let unknown = connection.run(cmd::<()>("New.Command").arg("secret"));
+    assert!(unknown.unwrap_err().is_server_code("ERR"));
+    check(&[
+        "NEW.COMMAND",
+        "db.operation.name=NEW.COMMAND",
+        "db.query.text=New.Command ?",
+        "db.response.status_code=ERR",
+        "error.type=ERR",
+    ]);
     let _ = connection.run(cmd::<()>("AUTH").arg(("me", "secret")));
     check(&[
         "AUTH",
