@@ -2,59 +2,34 @@
 //! connection, that reach keys of other applications, or whose keys cannot be determined
 //! from their arguments (`FLUSHALL`, `CONFIG`, `DEBUG`, `KEYS`, `EVAL`, `SUBSCRIBE`, `BLPOP` ...).
 
+use loadline_client::{Keys, cmd};
+
 /// A command that a workload can send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Known {
     /// Its name in capitals.
     pub(crate) name: &'static str,
-    /// Which arguments are keys.
-    pub(crate) keys: KeyArguments,
+    /// Which arguments are keys (or, for PUBLISH, its channel).
+    pub(crate) keys: Keys,
     /// The kind of value that it works on.
     pub(crate) family: Family,
     /// Its reply.
     pub(crate) gives: Gives,
 }
 
-/// Which arguments of a command are keys (or, for PUBLISH, its channel).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum KeyArguments {
-    /// None.
-    Keyless,
-    /// The first after the name.
-    First,
-    /// The first two after the name.
-    FirstTwo,
-    /// All after the name.
-    All,
-    /// The first, third, fifth ... after the name.
-    EveryOther,
-    /// The first half of what follows the word STREAMS.
-    Streams,
-}
-
-impl KeyArguments {
-    /// The indexes of the keys in `arguments`, where index 0 is the name; `None` if they cannot be
-    /// determined.
-    pub(crate) fn places(self, arguments: &[Vec<u8>]) -> Option<Vec<usize>> {
-        let count = arguments.len();
-        let places: Vec<usize> = match self {
-            Self::Keyless => return Some(Vec::new()),
-            Self::First => (1..2).collect(),
-            Self::FirstTwo => (1..3).collect(),
-            Self::All => (1..count).collect(),
-            Self::EveryOther => (1..count).step_by(2).collect(),
-            Self::Streams => {
-                let streams = arguments
-                    .iter()
-                    .position(|argument| argument.eq_ignore_ascii_case(b"STREAMS"))?;
-                let rest = count - streams - 1;
-                if !rest.is_multiple_of(2) {
-                    return None;
-                }
-                (streams + 1..streams + 1 + rest / 2).collect()
-            }
+impl Known {
+    /// The words among `arguments`, which follow the name, that are keys; `None` if some are missing.
+    pub(crate) fn keys_among(&self, arguments: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
+        let command = cmd::<()>(self.name).keys(self.keys).arg(arguments);
+        let keys: Vec<Vec<u8>> = (command.routing_keys().iter())
+            .map(|key| key.to_vec())
+            .collect();
+        let fewest = match self.keys {
+            Keys::None => 0,
+            Keys::FirstTwo => 2,
+            _ => 1,
         };
-        (!places.is_empty() && places.iter().all(|&place| place < count)).then_some(places)
+        (keys.len() >= fewest).then_some(keys)
     }
 }
 
@@ -104,95 +79,94 @@ impl Gives {
 
 /// The command called `name`, in upper or lower case.
 pub(crate) fn find(name: &[u8]) -> Option<Known> {
-    let (name, keys, family, gives) = KNOWN
-        .iter()
-        .copied()
-        .find(|(known, ..)| known.as_bytes().eq_ignore_ascii_case(name))?;
-    Some(Known {
-        name,
-        keys,
-        family,
-        gives,
+    KNOWN.iter().find_map(|&(family, gives, names)| {
+        let same = |known: &&&str| known.as_bytes().eq_ignore_ascii_case(name);
+        names.iter().find(same).map(|&name| Known {
+            name,
+            // Its channel belongs to the run, as a key does.
+            keys: match name {
+                "PUBLISH" => Keys::First,
+                _ => cmd::<()>(name).meta().keys,
+            },
+            family,
+            gives,
+        })
     })
 }
 
 use Family::{Any, Hash, List, Set, SortedSet, Stream, Text};
 use Gives::{Data, DataOrNil, Nothing, Value};
-use KeyArguments::{All, EveryOther, First, FirstTwo, Keyless, Streams};
 
 #[rustfmt::skip]
-const KNOWN: &[(&str, KeyArguments, Family, Gives)] = &[
-    ("PING", Keyless, Any, Nothing), ("ECHO", Keyless, Any, Nothing), ("TIME", Keyless, Any, Nothing),
-    ("PUBLISH", First, Any, Nothing),
-
-    ("DEL", All, Any, Nothing), ("UNLINK", All, Any, Nothing), ("EXISTS", All, Any, Data), ("TOUCH", All, Any, Data),
-    ("TYPE", First, Any, Data), ("TTL", First, Any, Data), ("PTTL", First, Any, Data), ("EXPIRETIME", First, Any, Data),
-    ("PEXPIRETIME", First, Any, Data), ("EXPIRE", First, Any, Nothing), ("PEXPIRE", First, Any, Nothing),
-    ("EXPIREAT", First, Any, Nothing), ("PEXPIREAT", First, Any, Nothing), ("PERSIST", First, Any, Nothing),
-    ("RENAME", FirstTwo, Any, Nothing), ("RENAMENX", FirstTwo, Any, Nothing),
-
-    ("GET", First, Text, Value), ("SET", First, Text, Nothing), ("SETNX", First, Text, Nothing), ("SETEX", First, Text, Nothing),
-    ("PSETEX", First, Text, Nothing), ("GETSET", First, Text, DataOrNil), ("GETDEL", First, Text, DataOrNil),
-    ("GETEX", First, Text, Value), ("MGET", All, Text, Data), ("MSET", EveryOther, Text, Nothing),
-    ("MSETNX", EveryOther, Text, Nothing), ("APPEND", First, Text, Nothing), ("STRLEN", First, Text, Data),
-    ("GETRANGE", First, Text, Data), ("SETRANGE", First, Text, Nothing), ("INCR", First, Text, Nothing),
-    ("DECR", First, Text, Nothing), ("INCRBY", First, Text, Nothing), ("DECRBY", First, Text, Nothing),
-    ("INCRBYFLOAT", First, Text, Nothing), ("SETBIT", First, Text, Nothing), ("GETBIT", First, Text, Data),
-    ("BITCOUNT", First, Text, Data), ("PFADD", First, Text, Nothing),
-
-    ("HSET", First, Hash, Nothing), ("HSETNX", First, Hash, Nothing), ("HMSET", First, Hash, Nothing), ("HGET", First, Hash, Value),
-    ("HMGET", First, Hash, Data), ("HGETALL", First, Hash, Data), ("HKEYS", First, Hash, Data), ("HVALS", First, Hash, Data),
-    ("HLEN", First, Hash, Data), ("HEXISTS", First, Hash, Data), ("HSTRLEN", First, Hash, Data), ("HDEL", First, Hash, Nothing),
-    ("HINCRBY", First, Hash, Nothing), ("HINCRBYFLOAT", First, Hash, Nothing), ("HRANDFIELD", First, Hash, DataOrNil),
-    ("HSCAN", First, Hash, Data),
-
-    ("LPUSH", First, List, Nothing), ("RPUSH", First, List, Nothing), ("LPUSHX", First, List, Nothing), ("RPUSHX", First, List, Nothing),
-    ("LPOP", First, List, DataOrNil), ("RPOP", First, List, DataOrNil), ("LLEN", First, List, Data), ("LINDEX", First, List, DataOrNil),
-    ("LRANGE", First, List, Data), ("LSET", First, List, Nothing), ("LTRIM", First, List, Nothing), ("LREM", First, List, Nothing),
-    ("LPOS", First, List, DataOrNil),
-
-    ("SADD", First, Set, Nothing), ("SREM", First, Set, Nothing), ("SMEMBERS", First, Set, Data), ("SISMEMBER", First, Set, Data),
-    ("SMISMEMBER", First, Set, Data), ("SCARD", First, Set, Data), ("SPOP", First, Set, DataOrNil), ("SRANDMEMBER", First, Set, DataOrNil),
-    ("SSCAN", First, Set, Data), ("SMOVE", FirstTwo, Set, Nothing), ("SINTER", All, Set, Data), ("SUNION", All, Set, Data),
-    ("SDIFF", All, Set, Data),
-
-    ("ZADD", First, SortedSet, Nothing), ("ZINCRBY", First, SortedSet, Nothing), ("ZREM", First, SortedSet, Nothing),
-    ("ZSCORE", First, SortedSet, DataOrNil), ("ZRANK", First, SortedSet, DataOrNil), ("ZREVRANK", First, SortedSet, DataOrNil),
-    ("ZCARD", First, SortedSet, Data), ("ZCOUNT", First, SortedSet, Data), ("ZRANGE", First, SortedSet, Data),
-    ("ZREVRANGE", First, SortedSet, Data), ("ZRANGEBYSCORE", First, SortedSet, Data), ("ZPOPMIN", First, SortedSet, Data),
-    ("ZPOPMAX", First, SortedSet, Data),
-
-    ("XADD", First, Stream, Nothing), ("XLEN", First, Stream, Data), ("XRANGE", First, Stream, Data), ("XREVRANGE", First, Stream, Data),
-    ("XTRIM", First, Stream, Nothing), ("XREAD", Streams, Stream, DataOrNil),
+const KNOWN: &[(Family, Gives, &[&str])] = &[
+    (Any, Nothing, &[
+        "PING", "ECHO", "TIME", "PUBLISH", "DEL", "UNLINK", "EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "PERSIST",
+        "RENAME", "RENAMENX",
+    ]),
+    (Any, Data, &["EXISTS", "TOUCH", "TYPE", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"]),
+    (Text, Value, &["GET", "GETEX"]),
+    (Text, Nothing, &[
+        "SET", "SETNX", "SETEX", "PSETEX", "MSET", "MSETNX", "APPEND", "SETRANGE", "INCR", "DECR", "INCRBY", "DECRBY",
+        "INCRBYFLOAT", "SETBIT", "PFADD",
+    ]),
+    (Text, DataOrNil, &["GETSET", "GETDEL"]),
+    (Text, Data, &["MGET", "STRLEN", "GETRANGE", "GETBIT", "BITCOUNT"]),
+    (Hash, Nothing, &["HSET", "HSETNX", "HMSET", "HDEL", "HINCRBY", "HINCRBYFLOAT"]),
+    (Hash, Value, &["HGET"]),
+    (Hash, Data, &["HMGET", "HGETALL", "HKEYS", "HVALS", "HLEN", "HEXISTS", "HSTRLEN", "HSCAN"]),
+    (Hash, DataOrNil, &["HRANDFIELD"]),
+    (List, Nothing, &["LPUSH", "RPUSH", "LPUSHX", "RPUSHX", "LSET", "LTRIM", "LREM"]),
+    (List, DataOrNil, &["LPOP", "RPOP", "LINDEX", "LPOS"]),
+    (List, Data, &["LLEN", "LRANGE"]),
+    (Set, Nothing, &["SADD", "SREM", "SMOVE"]),
+    (Set, Data, &["SMEMBERS", "SISMEMBER", "SMISMEMBER", "SCARD", "SSCAN", "SINTER", "SUNION", "SDIFF"]),
+    (Set, DataOrNil, &["SPOP", "SRANDMEMBER"]),
+    (SortedSet, Nothing, &["ZADD", "ZINCRBY", "ZREM"]),
+    (SortedSet, DataOrNil, &["ZSCORE", "ZRANK", "ZREVRANK"]),
+    (SortedSet, Data, &["ZCARD", "ZCOUNT", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZPOPMIN", "ZPOPMAX"]),
+    (Stream, Nothing, &["XADD", "XTRIM"]),
+    (Stream, Data, &["XLEN", "XRANGE", "XREVRANGE"]),
+    (Stream, DataOrNil, &["XREAD"]),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn places(line: &str) -> Option<Vec<usize>> {
-        let arguments: Vec<Vec<u8>> = line
-            .split(' ')
-            .map(|word| word.as_bytes().to_vec())
-            .collect();
-        find(&arguments[0]).unwrap().keys.places(&arguments)
+    fn names() -> impl Iterator<Item = &'static str> {
+        KNOWN.iter().flat_map(|(.., names)| *names).copied()
+    }
+
+    fn keys(line: &str) -> Option<String> {
+        let words: Vec<Vec<u8>> = line.split(' ').map(Into::into).collect();
+        let keys = find(&words[0]).unwrap().keys_among(&words[1..])?;
+        Some(String::from_utf8(keys.join(&b' ')).unwrap())
     }
 
     #[test]
     fn keys_are_found_where_redis_finds_them() {
-        for (line, wanted) in [
-            ("PING", Some(vec![])),
-            ("get k", Some(vec![1])),
+        for (line, expected) in [
+            ("PING", Some("")),
+            ("get k", Some("k")),
             ("GET", None),
-            ("MGET a b c", Some(vec![1, 2, 3])),
-            ("MSET a 1 b 2", Some(vec![1, 3])),
-            ("RENAME a b", Some(vec![1, 2])),
+            ("MGET a b c", Some("a b c")),
+            ("MSET a 1 b 2", Some("a b")),
+            ("RENAME a b", Some("a b")),
             ("RENAME a", None),
-            ("XREAD COUNT 10 STREAMS a b 0 0", Some(vec![4, 5])),
+            ("PUBLISH channel message", Some("channel")),
+            ("XREAD COUNT 10 STREAMS a b 0 0", Some("a b")),
             ("XREAD COUNT 10 STREAMS a", None),
+            ("XREAD COUNT 10 STREAMS a b 0", None),
             ("XREAD COUNT 10", None),
         ] {
-            assert_eq!(places(line), wanted, "{line}");
+            assert_eq!(keys(line).as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn facts_about_every_command_are_known() {
+        for name in names() {
+            assert_ne!(find(name.as_bytes()).unwrap().keys, Keys::Unknown, "{name}");
         }
     }
 
@@ -240,13 +214,9 @@ mod tests {
 
     #[test]
     fn no_command_is_listed_twice() {
-        for (index, (name, ..)) in KNOWN.iter().enumerate() {
-            assert!(
-                KNOWN[index + 1..].iter().all(|(other, ..)| other != name),
-                "{name}"
-            );
-            assert_eq!(name.to_ascii_uppercase(), *name);
-        }
+        let mut names: Vec<&str> = names().collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
     }
 
     #[test]
@@ -262,7 +232,7 @@ mod tests {
             .flat_map(str::split_whitespace)
             .filter(|name| *name != "BLOCK")
             .collect();
-        let mut known: Vec<&str> = KNOWN.iter().map(|(name, ..)| *name).collect();
+        let mut known: Vec<&str> = names().collect();
         documented.sort_unstable();
         known.sort_unstable();
         assert_eq!(documented, known);

@@ -9,11 +9,12 @@ mod template;
 
 use std::collections::BTreeSet;
 
+use loadline_client::Keys;
 use loadline_load::keys::KeyDist;
 use loadline_load::values::{ValueData, ValueSize};
 use loadline_load::workload::{Command, Digits, Number, Part};
 
-use catalog::{Gives, KeyArguments};
+use catalog::Gives;
 use template::Template;
 
 pub(crate) use builtin::{NAMES, bare, load_of, named, operation, over_strings};
@@ -301,7 +302,7 @@ impl Definition {
         let [operation] = &self.operations[..] else {
             return false;
         };
-        matches!(&operation.templates[..], [template] if template.known().keys == KeyArguments::First)
+        matches!(&operation.templates[..], [template] if template.known().keys == Keys::First)
     }
 
     /// Whether its operations read existing data.

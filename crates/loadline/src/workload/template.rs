@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use loadline_client::Keys;
 use loadline_load::values::ValueSize;
 use loadline_load::workload::{Digits, Number, Part};
 use loadline_resp::{Limits, RequestParser, encode};
@@ -60,7 +61,7 @@ impl Template {
         let name = String::from_utf8_lossy(&words[0]).to_ascii_uppercase();
         let known = catalog::find(&words[0])
             .ok_or_else(|| format!("{name} is not supported in a workload (docs/workloads.md lists the supported commands)."))?;
-        if known.keys == catalog::KeyArguments::Streams
+        if known.keys == Keys::Streams
             && words.iter().any(|word| word.eq_ignore_ascii_case(b"BLOCK"))
         {
             return Err("XREAD with BLOCK is not supported: the reply would wait for another client, so its time would be meaningless.".into());
@@ -69,13 +70,12 @@ impl Template {
             .iter()
             .map(|word| pieces(word))
             .collect::<Result<Vec<_>, _>>()?;
-        let places = known
-            .keys
-            .places(&words)
+        let keys = known
+            .keys_among(&words[1..])
             .ok_or_else(|| format!("{name} lacks its key."))?;
-        for place in places {
-            if arguments[place].first() != Some(&Piece::Prefix) {
-                let word = String::from_utf8_lossy(&words[place]);
+        for key in keys {
+            if pieces(&key)?.first() != Some(&Piece::Prefix) {
+                let word = String::from_utf8_lossy(&key);
                 return Err(format!(
                     "{name} touches `{word}`, which is not a key of this run; write {{key}} or {{prefix}}NAME instead."
                 ));

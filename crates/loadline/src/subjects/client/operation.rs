@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use loadline_client::commands::Script;
 use loadline_client::{
-    ArgWriter, Command, Error as ClientError, Flags, FromReply, Keys, Meta, OwnedReply, Reply,
-    ToArgs, atomic,
+    ArgWriter, Command, Error as ClientError, FromReply, Meta, OwnedReply, Reply, ToArgs, atomic,
+    cmd,
 };
 use loadline_load::workload::{Chooser, Part, Workload};
 
@@ -106,20 +106,12 @@ impl Operation {
 
     fn new(call: Call, reads: bool, many: Option<&'static str>, typed: Option<Arc<Typed>>) -> Self {
         let Call { command, arguments } = call;
-        let flags = if reads { Flags::READ_ONLY } else { Flags::NONE };
-        let meta = |name, keys| Meta { name, flags, keys };
+        let meta = |name| cmd::<()>(name).meta();
         let is_value = |argument: &Vec<Part>| matches!(argument[..], [Part::Payload]);
         Self {
-            meta: meta(command, Keys::First),
+            meta: meta(command),
             value: arguments.iter().position(is_value),
-            many: many.map(|name| {
-                let keys = if arguments.len() == 1 {
-                    Keys::All
-                } else {
-                    Keys::Alternating
-                };
-                meta(name, keys)
-            }),
+            many: many.map(meta),
             script: Script::new(script(command, arguments.len() - 1, reads)),
             arguments,
             reads,
