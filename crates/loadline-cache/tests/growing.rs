@@ -182,7 +182,7 @@ fn leases_end_with_the_next_write(store: &dyn KeyValue, is_remote: bool) {
         lease(b"c").unwrap(),
         [leased(b"c", Some(b"1")), leased(b"a", Some(b"old"))]
     );
-    // Whatever the lease has.
+    // The lease makes no difference.
     assert!(write(put(pair[1], b"3", None, None)));
     assert!(write(LeasedWrite::Delete { key: pair[0] }));
     assert!(!write(put(pair[0], b"1", None, Some(&b"c"[..]))));

@@ -15,7 +15,7 @@ const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("data");
 
 /// redb: a database with one table.
 ///
-/// What it writes survives the process only once it is synced, so that [`Durability::Process`] is the same as
+/// Its writes survive the process only once they are synced, so that [`Durability::Process`] is the same as
 /// [`Durability::Always`].
 #[derive(Clone)]
 pub struct Redb {

@@ -62,7 +62,7 @@ impl RocksDb {
             limit_memory(&mut options, usize::try_from(bytes).unwrap_or(usize::MAX));
         }
         options.create_if_missing(true);
-        // What is the default depends on the libraries that RocksDB was built with.
+        // The default depends on the libraries that RocksDB was built with.
         options.set_compression_type(DBCompressionType::None);
         // By name, because only then is there a handle for reading several keys at once.
         let families = [(DEFAULT_COLUMN_FAMILY_NAME, options.clone())];

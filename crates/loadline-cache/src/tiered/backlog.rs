@@ -327,7 +327,7 @@ mod tests {
         assert_eq!((backlog.look(b"b"), backlog.lost_puts), (None, 1));
         backlog.push(b"b", put(60, true), 1);
         assert_eq!(backlog.look(b"b"), Some(&Write::Delete));
-        // What follows an invalidation must not be dropped without it.
+        // A write that follows an invalidation must not be dropped without it.
         backlog.push(b"b", put(60, false), 1);
         assert_eq!(backlog.look(b"b"), Some(&Write::Delete));
         assert_eq!(backlog.lost_puts, 3);

@@ -126,7 +126,7 @@ impl<K: Key, V> Core<K, V> {
 
     /// Replaces or removes a value that only memory has. Returns the value if another write of the key is under way.
     pub(crate) fn overwrite_alone(&self, key: &K, value: NewValue<V>) -> Result<(), NewValue<V>> {
-        // What the application does, and what drops its values, is outside the lock of the flights.
+        // Code of the application, and the drop of its values, run outside the lock of the flights.
         let Some((value, ttl)) = value else {
             let removed = (self.flights).write_at_once(key, (), |()| self.memory.remove(key));
             return removed.map(drop).map_err(|()| None);

@@ -63,7 +63,7 @@ impl Ownership {
 
 impl Drop for Ownership {
     fn drop(&mut self) {
-        // What this thread still counts while it ends.
+        // This thread still counts while it ends.
         NUMBER.set(SHARED);
         if self.0 < OWNERS {
             TAKEN.fetch_and(!(1 << self.0), Release);

@@ -160,7 +160,7 @@ impl Process {
         let seen = self.get(key);
         let changes = self.changes.entry(key).or_default();
         changes.push(change);
-        // What was read before the change returned is in memory from the end of that read at the latest.
+        // An object that was read before the change returned is in memory from the end of that read at the latest.
         let is_over = |change: &&Change| change.returned + self.longest_read + TTL < begun;
         let oldest = match (is_own, self.settings.is_tracked) {
             (true, _) => change.version,

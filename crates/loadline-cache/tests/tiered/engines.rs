@@ -83,7 +83,7 @@ fn every_engine_is_a_tier_that_survives_the_cache() {
         // All but the one that was invalidated.
         assert_eq!((loads.get(), value(2)), (51, b"51".to_vec()), "{engine}");
         drop(second);
-        // What does not decode is a miss and is replaced.
+        // A value that does not decode is a miss and is replaced.
         let newer = opened_again(|| open(2));
         assert_eq!(
             found(&newer, "0")[1..],

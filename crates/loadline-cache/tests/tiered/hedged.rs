@@ -242,7 +242,7 @@ fn several_keys_are_loaded_while_their_read_is_under_way() {
     );
     hedged.store.set_paused(false);
     wait_until("the read does not end", || hedged.stats().gets.count == 1);
-    // What was loaded is in memory, and was not written to a tier that is slow.
+    // The loaded object is in memory, and was not written to a tier that is slow.
     assert_eq!(many(&hedged.pages, &[3, 2, 1]), ["3", "2", "1"]);
     assert_eq!((hedged.loads.get(), hedged.stats().puts.count), (3, 0));
 }

@@ -75,7 +75,7 @@ impl<V> Race<V> {
         let state = self.changed.wait_while(self.lock(), is_undecided);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         match (state.read.take(), state.load.take()) {
-            // What was loaded before is not needed any more.
+            // A value that was loaded before is not needed any more.
             (Some(read), load) => {
                 state.load = load;
                 First::Read(read)

@@ -52,7 +52,7 @@ struct Slot<K: Key, V> {
     /// Whether the tier below has answered, or failed at once, as where the key holds a list.
     was_read: bool,
     lease: Lease,
-    /// Since when another process has had the lease, and how often the tier was asked since.
+    /// Start of the lease of another process, and the number of questions to the tier since then.
     leased_since: Option<Instant>,
     polls: u32,
     stamp: u64,

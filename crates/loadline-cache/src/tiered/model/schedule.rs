@@ -79,7 +79,7 @@ impl<'c> Schedule<'c> {
         self.world.source[key] += 1;
         let version = self.world.source[key];
         let is_alone = self.cores.len() == 1;
-        // What is inserted behind replaces whatever the tier has by then.
+        // An object that is inserted behind replaces the current one of the tier.
         let is_ordered = self.cores.iter().all(writes_through) && changes.is_empty();
         Some(self.write(
             process,
