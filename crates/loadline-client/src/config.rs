@@ -408,7 +408,7 @@ mod tests {
             .filter(|word| !word.is_empty() && *word != "and")
         {
             assert!(unknown.contains(option), "{unknown}");
-            // What is named as an option is known as one, whatever it makes of this value.
+            // A name of an option is known as one, even with a value that it does not accept.
             let known = Config::from_url(&format!("redis://host?{option}=1")).map(drop);
             let error = known.map_or_else(|error| error.to_string(), |()| String::new());
             assert!(!error.contains("unknown option"), "{error}");

@@ -65,7 +65,7 @@ macro_rules! optimistic {
             let socket = $connection.sockets();
             let planned = $planned;
             if $connection.sockets() != socket {
-                // What was read is not watched any more.
+                // The read keys are not watched any more.
                 continue;
             }
             let request = match planned {

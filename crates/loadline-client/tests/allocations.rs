@@ -195,7 +195,7 @@ fn memory(client: &Client, runtime: &tokio::runtime::Runtime) -> (isize, isize) 
 
 /// The same for connections that wait for messages.
 fn memory_of_subscribing(client: &Client, runtime: &tokio::runtime::Runtime) -> isize {
-    // What others held is given back when their tasks have ended.
+    // Tasks give their memory back when they have ended.
     runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
     let region = Region::new(COUNTED);
     let all: Vec<PubSub> = runtime.block_on(async {

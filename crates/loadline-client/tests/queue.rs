@@ -99,7 +99,7 @@ async fn submit<T: std::fmt::Debug, Q: Request<Output = Result<T, Error>>>(
 
 /// Submits `SET` until the queue is full. Returns the number of requests and the bytes that are allocated for them.
 async fn fill(connection: &Connection, value: &str, callers_wait: bool) -> (usize, f64) {
-    // What the callers hold is not the connection's.
+    // The memory of the callers is not the connection's.
     let mut callers = Vec::with_capacity(LIMIT_BYTES / value.len());
     let region = Region::new(COUNTED);
     for number in 0u64.. {

@@ -73,7 +73,7 @@ impl Stream {
             Self::Tls(stream) => {
                 let peek = RecvFlags::DONTWAIT | RecvFlags::PEEK;
                 if !stream.has_plaintext() {
-                    // What is there can be read without waiting, be it only a message within TLS.
+                    // Received bytes can be read without waiting, even if they are only a message within TLS.
                     recv(&stream.socket, &mut [0; 1][..], peek)?;
                 }
                 return stream.read_some(buf);

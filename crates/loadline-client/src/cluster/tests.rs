@@ -528,8 +528,8 @@ impl Simulation {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Whatever the cluster does, each write runs at most once, in the order of its key, and what the
-    /// caller is told about it is true.
+    /// Every write runs at most once, in the order of its key, under any behaviour of the cluster, and the
+    /// answer to its caller is true.
     #[test]
     fn no_write_runs_twice_or_out_of_order_and_none_is_lost_unsaid(
         seed in any::<u64>(),

@@ -136,7 +136,7 @@ impl Carried {
 
     fn follow_one(&mut self, change: Change, outcome: Outcome) -> Option<Protocol> {
         match (change, outcome) {
-            // Whatever comes of it, it ends the transaction and the watch.
+            // It ends the transaction and the watch, with any result.
             (Change::Exec, _) => {
                 self.watching = false;
                 let queued = self.transaction.take()?;

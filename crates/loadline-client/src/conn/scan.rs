@@ -36,7 +36,7 @@ impl Scanner {
     /// Looks at bytes that follow those it has seen; the ones after the returned end must come again.
     ///
     /// # Errors
-    /// What is not RESP or is over a limit.
+    /// If the bytes are not RESP or are over a limit.
     #[inline]
     pub(crate) fn next(&mut self, bytes: &[u8]) -> Result<Scanned, Error> {
         if self.skipper.is_between_replies()
@@ -156,7 +156,7 @@ pub(crate) fn first_short(bytes: &[u8]) -> Option<(Reply<'_>, usize)> {
 /// The value of the reply that is exactly these bytes, as [`Scanner`] found them.
 ///
 /// # Errors
-/// What the scanner does not look at, such as an integer that is none.
+/// If the scanner does not look at the bytes, such as an integer that is none.
 #[inline]
 pub(crate) fn decode(frame: &[u8], limits: Limits) -> Result<Reply<'_>, Error> {
     match frame {

@@ -40,7 +40,7 @@ pub(crate) struct Session {
     heard: Instant,
     /// The number of sockets so far.
     sockets: u64,
-    /// Since when the last connection could be used, if it ever could.
+    /// Start of the time in which the last connection could be used, if it ever could.
     ready_since: Option<Instant>,
     /// The reason why there is no connection.
     outage: Option<Error>,

@@ -140,7 +140,7 @@ impl Driver {
             if let Poll::Ready(Err(error)) = transport.poll_flush(cx) {
                 return Poll::Ready(End::Broken(Error::connection(error, true)));
             }
-            // What was written may have set another time to be up at.
+            // The write may have set another time to be up at.
             let next = if turn.outgoing {
                 self.shared.next_turn()
             } else {

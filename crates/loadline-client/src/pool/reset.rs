@@ -23,7 +23,7 @@ const MODES: [[&str; 3]; 2] = [["CLIENT", "NO-EVICT", "OFF"], ["CLIENT", "NO-TOU
 pub(super) async fn reset(connection: &mut Dedicated, config: &Config) -> Result<(), Error> {
     let protocol = connection.protocol();
     let config = Config {
-        // What the first handshake settled on.
+        // The protocol of the first handshake.
         protocol: Some(protocol.unwrap_or(Protocol::Resp2)),
         ..config.clone()
     };

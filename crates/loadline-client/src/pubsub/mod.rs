@@ -31,7 +31,7 @@
 //! channels and patterns are heard on one node, and on another when that one goes; sharded channels on the
 //! master of their slot, wherever it moves. Each of these connections announces its own gaps.
 //!
-//! What must not lose anything is a stream, not a channel.
+//! Messages that must not be lost belong in a stream, not a channel.
 
 #[cfg(test)]
 mod cluster_tests;

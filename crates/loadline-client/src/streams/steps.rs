@@ -20,7 +20,7 @@ macro_rules! read_group {
     ($connection:expr, $membership:expr, $pending:expr, $wait:expr $(, $await:tt)?) => {{
         let read = match $membership.own_due() {
             Some(after) => {
-                // What is acknowledged while the question is on its way can still be in the answer.
+                // Entries acknowledged while the question is on its way can still be in the answer.
                 let known = $pending.known();
                 let reads = $connection.run($membership.read_own(after))$(.$await)?;
                 $membership.got_own(reads, &known)

@@ -117,7 +117,7 @@ fn a_replica_takes_over_from_a_master_that_is_killed() {
         for (n, (ended, at)) in on_lost.await.unwrap().into_iter().enumerate() {
             let value: Option<u32> = cluster.run(get(format!("{{lost}}:{n}"))).await.unwrap();
             match ended {
-                // What a master has acknowledged and not yet given to its replica dies with it.
+                // A write that a master has acknowledged and not yet given to its replica dies with it.
                 Ended::Ran if at < killed => assert!(matches!(value, None | Some(1)), "{value:?}"),
                 Ended::Ran => assert_eq!(value, Some(1)),
                 Ended::DidNotRun => assert_eq!(value, None),

@@ -252,7 +252,7 @@ fn replicas_answer_reads_where_that_is_wanted() {
                 .all(|(before, after)| after > before),
             "{before:?} {after:?}"
         );
-        // What is written by the same client goes to masters, and so does what is read with it.
+        // Writes of the same client go to masters, and so do the reads in the same request.
         let (wrote, read) = reader
             .run((set(&keys[0], "new"), get::<String>(&keys[0])))
             .await;

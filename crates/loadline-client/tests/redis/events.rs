@@ -86,7 +86,7 @@ fn every_kind_of_connection_says_when_it_is_lost_and_made_again() {
         runtime.block_on(pubsub.next());
     });
     drop(pubsub);
-    // What the application closes itself is not lost.
+    // A connection that the application closes itself is not lost.
     drop(runtime);
     assert!(events.try_next().is_none());
 }

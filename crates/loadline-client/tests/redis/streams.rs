@@ -247,7 +247,7 @@ fn what_is_trimmed_before_it_is_read_is_counted() {
         add(&mut writer, 0..100);
         assert_eq!(numbers(&mut reader, 100).await, expected(0..100));
         let after = reader.last_id();
-        // What was read may go.
+        // Entries that were read can be removed.
         writer.run(xtrim("s", 0)).unwrap();
         add(&mut writer, 100..200);
         writer.run(xtrim("s", 30)).unwrap();

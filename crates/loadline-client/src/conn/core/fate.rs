@@ -162,7 +162,7 @@ impl Conn {
         let closed = Error::Closed {
             maybe_executed: false,
         };
-        // What is in flight may have been executed.
+        // Requests in flight may have been executed.
         self.broke(&closed, now, events);
         self.fail_all(error, events);
         self.close();

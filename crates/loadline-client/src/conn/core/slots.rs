@@ -259,7 +259,7 @@ impl<'s> SlotReplies<'s> {
             .map_err(protocol)?
         {
             Scanned::Reply(end) if end > 0 => end,
-            // What is left is nothing, or the start of a reply whose end never came.
+            // The remainder is empty, or the start of a reply whose end never came.
             _ => {
                 return Err(self.fault.cloned().unwrap_or(Error::Usage(
                     "the request reads more replies than it has commands",

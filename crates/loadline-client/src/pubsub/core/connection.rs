@@ -40,7 +40,7 @@ pub(super) struct ConnectionState {
     pub(super) partial: Vec<u8>,
     /// When the bytes before the latest ones came.
     pub(super) heard_before: Instant,
-    /// Since when messages may be missing.
+    /// Start of the time in which messages may be missing.
     pub(super) lost_since: Option<Instant>,
     /// The last question of those with which all is subscribed again.
     pub(super) resubscribed_by: Option<u64>,

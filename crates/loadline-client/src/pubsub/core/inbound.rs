@@ -105,7 +105,7 @@ impl Core {
             (b"subscribe", Some(name), ..) => self.confirmed(id, kind, name, now, wake),
             (b"unsubscribe", Some(name), ..) => self.unsubscribed(id, kind, name, now, wake),
             (b"pong", ..) => self.pong(id),
-            // What later servers push is not for this connection.
+            // Pushes of later servers are not for this connection.
             _ if push => Ok(()),
             _ => Err(unasked()),
         }

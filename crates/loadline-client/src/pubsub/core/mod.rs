@@ -235,7 +235,7 @@ impl Core {
             self.queue.hold(id);
         }
         for question in connection.expected.drain(..) {
-            // What ended with the connection is not subscribed to any more.
+            // Subscriptions of a connection that ended are not active any more.
             if let Asked::Unsubscribe(_, _, Some(ticket)) = question.what {
                 self.tickets.settle(ticket, None, wake);
             }
