@@ -82,7 +82,7 @@ pub struct Choice {
 /// Selects a class: the requested one, or the first of netem, l3 and l4 that is available.
 ///
 /// # Errors
-/// Why the requested class, or the last one, is not available.
+/// If the requested class, or the last one, is not available.
 pub fn choose(asked: Option<Class>, shape: &Shape) -> Result<Choice, Error> {
     if let Some(class) = asked {
         class.probe(shape)?;
