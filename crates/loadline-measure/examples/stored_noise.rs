@@ -1,4 +1,4 @@
-//! How often methods of gating are right, on noise that real comparisons left behind.
+//! Accuracy of methods of gating, on noise that real comparisons left behind.
 //!
 //! ```text
 //! cargo run --release -p loadline-measure --example stored_noise
@@ -22,7 +22,7 @@ const STORED: &str = include_str!("../testdata/noise.csv");
 const SUITES: u64 = 10_000;
 /// The cases of a suite.
 const CASES: usize = 20;
-/// What is planted, as shares.
+/// Injected slowdowns, as shares.
 const PLANTED: [f64; 3] = [0.05, 0.10, 0.20];
 /// The sizes of baselines.
 const BASELINES: [usize; 4] = [8, 12, 16, 20];

@@ -1,4 +1,4 @@
-//! How much memory gives which hit ratio: the miss-ratio curve of a cache that evicts the least recently used object.
+//! Hit ratio by memory: the miss-ratio curve of a cache that evicts the least recently used object.
 //!
 //! In such a cache of `C` bytes, a read is a hit if the distinct objects that were used since its last use, itself
 //! included, have at most `C` bytes (its stack distance; Mattson and others, 1970). One pass over a trace therefore

@@ -263,7 +263,7 @@ fn medians(logs: &[Vec<f64>]) -> Option<Vec<f64>> {
         .collect()
 }
 
-/// How far the slower end of the sweep lies behind the best size.
+/// The loss at the slower end of the sweep against the best size.
 fn behind_of_ends(medians: &[f64], best: usize) -> f64 {
     let ends = [medians.first(), medians.last()];
     let behind = ends.into_iter().flatten().map(|end| medians[best] - end);

@@ -151,7 +151,7 @@ pub fn pacing(pacing: Pacing, arrivals: Option<&Arrivals>) -> String {
     format!("open loop at {rate}/s{arrivals}")
 }
 
-/// How large values are.
+/// The size of values, in words.
 #[must_use]
 pub fn value_size(size: &ValueBytes) -> String {
     match size {

@@ -82,7 +82,7 @@ impl From<f64> for Closed {
     }
 }
 
-/// How a search ended.
+/// The end of a search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -122,7 +122,7 @@ pub struct Capacity {
     /// Operations per second of the closed loop at the end of the search.
     #[serde(rename = "closed_loop_after_ops_per_s", default)]
     pub closed_loop_after: Option<f64>,
-    /// How the search ended.
+    /// End of the search.
     #[serde(default)]
     pub outcome: Outcome,
     /// The highest rate that held, in operations per second; `None` if none was confirmed.
@@ -144,7 +144,7 @@ pub struct Capacity {
     /// has no knee.
     #[serde(rename = "knee_ops_per_s", default)]
     pub knee: Option<f64>,
-    /// What limits the load.
+    /// Resource that limits the load.
     pub limited_by: LimitedBy,
     /// The evidence for it.
     #[serde(default)]

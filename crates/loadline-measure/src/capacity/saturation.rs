@@ -1,4 +1,4 @@
-//! What limits the load.
+//! The resource that limits the load.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ const WAITING: f64 = 0.1;
 /// The number of rates above the answer that are considered; at higher rates everything is saturated.
 const LOOKED_AT: usize = 3;
 
-/// What limits the load.
+/// A resource that limits the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitedBy {
@@ -49,7 +49,7 @@ pub(super) fn failing(curve: &[Point], rate: f64) -> impl Iterator<Item = &Point
         .take(LOOKED_AT)
 }
 
-/// What limits the load to `rate`, with the evidence.
+/// The resource that limits the load to `rate`, with the evidence.
 pub(super) fn limited_by(
     curve: &[Point],
     rate: f64,

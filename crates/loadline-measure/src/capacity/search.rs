@@ -102,7 +102,7 @@ pub struct Search {
     asked: Option<Attempt>,
 }
 
-/// What the search needs next.
+/// The next step of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Trial(i32, Role),

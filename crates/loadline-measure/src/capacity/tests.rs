@@ -10,7 +10,7 @@ use super::simulated::{Model, Simulated, Weather, queue_trial};
 use super::*;
 
 const SEEDS: u64 = 200;
-/// What a search takes where nothing is said.
+/// Time limit of a search by default.
 const TIME: f64 = 60.0;
 
 fn slo(text: &str) -> Slo {
@@ -38,7 +38,7 @@ fn search(
     }
 }
 
-/// How many of the searches of a cell gave an answer, and how far those are from the truth.
+/// Number of the searches of a cell that gave an answer, and the distances of the answers from the truth.
 #[derive(Default)]
 struct Cell {
     answers: u64,
@@ -588,8 +588,8 @@ fn an_answer_survives_its_json() {
 }
 
 proptest! {
-    /// Whatever the trials say, the search ends within its trials and its time (which `search`
-    /// checks), and never answers with a rate that its trials refute.
+    /// The search ends within its trials and its time (which `search` checks) on any results of the trials,
+    /// and never answers with a rate that its trials refute.
     #[test]
     fn every_course_of_luck_ends(luck in prop::collection::vec(0_u8..4, 100), start in 10.0..1e6_f64, seconds in 1.0..500.0_f64) {
         let mut luck = luck.into_iter();

@@ -1,11 +1,11 @@
-//! What a client does while a server or a connection fails: facts with counts.
+//! The behaviour of a client while a server or a connection fails: facts with counts.
 
 use serde::{Deserialize, Serialize};
 
 use crate::vocabulary::vocabulary;
 
 vocabulary! {
-    /// What fails.
+    /// A failure of the server or the connection.
     pub enum Fault {
         /// The connection is closed after the server has executed a command and before its reply arrives.
         ReplyCut = "reply cut",
@@ -27,7 +27,7 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// How the driver's process ended.
+    /// The end of the driver's process.
     pub enum Ending {
         /// As it should.
         Well = "well",
@@ -50,7 +50,7 @@ pub struct Operations {
     pub unknown: u64,
 }
 
-/// What one client did during one fault.
+/// The behaviour of one client during one fault.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Behaviour {
@@ -75,9 +75,9 @@ pub struct Behaviour {
     pub recovery_ns: Option<u64>,
     /// The largest resident memory of the process.
     pub max_rss_bytes: Option<u64>,
-    /// How the process ended.
+    /// End of the process.
     pub ending: Ending,
-    /// What the process said when it ended early, in a sentence.
+    /// Message of the process when it ended early, in a sentence.
     pub cause: Option<String>,
     /// The errors that the client reported, by kind.
     pub errors: std::collections::BTreeMap<String, u64>,

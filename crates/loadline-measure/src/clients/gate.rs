@@ -24,7 +24,7 @@ pub struct Side {
 /// A claim about the throughput of two rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// What has to be faster.
+    /// Side that has to be faster.
     pub left: Side,
     /// By this factor at least.
     pub factor: f64,

@@ -31,12 +31,12 @@ pub struct Clients {
     pub beyond: String,
     /// One sentence about the runs with faults; empty without them.
     pub faults: String,
-    /// What clients did while something failed.
+    /// Behaviour of the clients during faults.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub behaviour: Vec<Behaviour>,
 }
 
-/// What is known about a case besides its times. Values that are not known are `None`.
+/// Facts about a case besides its times. Values that are not known are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClientRow {

@@ -286,7 +286,7 @@ impl Paired {
         Some(format!("{lead}{factor} times [{lo}, {hi}]"))
     }
 
-    /// Why the ratio over paired rounds differs from the quotient of the totals in the table; `None` if they
+    /// The reason why the ratio over paired rounds differs from the quotient of the totals in the table; `None` if they
     /// agree, or if the ratio is not quoted.
     #[must_use]
     pub fn beside_totals(&self, a: Option<f64>, b: Option<f64>) -> Option<String> {

@@ -26,9 +26,9 @@ pub struct ClusterNode {
     pub is_master: bool,
     /// The version of its program.
     pub version: Option<String>,
-    /// How many slots it serves.
+    /// Number of slots that it serves.
     pub slots: Option<u64>,
-    /// How many slots are on their way to it or from it.
+    /// Number of slots that are moving to it or from it.
     pub moving_slots: Option<u64>,
     /// Its settings.
     pub settings: BTreeMap<String, String>,

@@ -54,7 +54,7 @@ pub struct Finding {
     pub scope: String,
     /// The evidence, with numbers.
     pub evidence: String,
-    /// How to fix it.
+    /// Advice.
     pub what_to_do: String,
 }
 
@@ -82,7 +82,7 @@ pub struct Evidence {
     pub null_speedup: Option<f64>,
     /// Share of one CPU that the server used.
     pub server_busy: Option<f64>,
-    /// How late the generator started operations (open loop).
+    /// Lag of the generator: lateness of the starts of operations (open loop).
     pub lag: Option<LatencySummary>,
     /// Response times.
     pub response: LatencySummary,
@@ -94,7 +94,7 @@ pub struct Evidence {
     pub run_queue_wait: Option<f64>,
     /// Share of the time in which the server did, if it runs on the same machine.
     pub server_wait: Option<f64>,
-    /// How often the CPU quota of the server's control group stopped it, if it runs on the same machine.
+    /// Number of times that the CPU quota of the server's control group stopped it, if it runs on the same machine.
     pub server_throttled: Option<Throttled>,
     /// Failed operations.
     pub errors: u64,
@@ -234,7 +234,7 @@ pub fn examine(evidence: &Evidence) -> Vec<Finding> {
 }
 
 /// The scope of findings about a case.
-/// What a finding about a case is about: `redis, put, process`.
+/// The words that identify its case: `redis, put, process`.
 #[must_use]
 pub fn scope(case: &Case) -> String {
     let scope = format!("{}, {}", case.subject.name, case.scenario.workload);

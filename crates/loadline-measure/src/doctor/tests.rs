@@ -70,7 +70,7 @@ fn clean() -> Evidence {
     }
 }
 
-/// What the rules say after one thing was changed: their numbers and the evidence.
+/// The findings after one change: numbers of the rules and the evidence.
 fn after(change: impl FnOnce(&mut Evidence)) -> Vec<(String, String)> {
     let mut evidence = clean();
     change(&mut evidence);
@@ -493,7 +493,7 @@ fn arms_that_differ_are_named_and_others_are_not() {
         finding.evidence,
         "The two were measured under different conditions: pipeline, value size."
     );
-    // What is called in this process has no wire, so only the work must be alike.
+    // Calls in this process have no wire, so only the work must be alike.
     let mut called = case();
     called.scenario.connections = 0;
     called.scenario.mode = "call".into();

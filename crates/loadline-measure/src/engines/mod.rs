@@ -168,7 +168,7 @@ fn class(case: &Case) -> &str {
     case.scenario.durability.as_deref().unwrap_or_default()
 }
 
-/// How much faster `best` is in the common rounds.
+/// The lead of `best` in the common rounds.
 fn paired(other: &Case, best: &Case) -> Option<Paired> {
     let metric = Metric::Throughput;
     let (a, b) = metric.of_pairs(other, best)?;

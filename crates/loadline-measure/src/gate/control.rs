@@ -1,4 +1,4 @@
-//! How far the reference explains a case: a control variate.
+//! The share of a case that the reference explains: a control variate.
 //!
 //! Load on the machine slows both the subject and the reference, but not by the same factor: on two busy
 //! cores the median of GET followed the echo by less than half, and on a quiet machine the echo only adds

@@ -18,7 +18,7 @@ pub struct Judgement {
     pub schema: String,
     /// The policy of the judgement.
     pub policy: Policy,
-    /// What the candidate was compared with.
+    /// Basis of the comparison.
     pub basis: Basis,
     /// The outcome.
     pub outcome: Outcome,
@@ -44,7 +44,7 @@ pub enum Policy {
     Classic,
 }
 
-/// What a candidate is compared with.
+/// The basis of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -291,7 +291,7 @@ pub(super) fn exp(ln: f64) -> f64 {
     ln.clamp(-500.0, 500.0).exp()
 }
 
-/// What could not be judged: limits, and cases without a conclusive metric.
+/// Everything that could not be judged: limits, and cases without a conclusive metric.
 fn untold(rows: &[Row]) -> Vec<String> {
     let mut untold: Vec<String> = Vec::new();
     let is_untold = |row: &&Row| row.verdict == RowVerdict::Inconclusive;

@@ -96,7 +96,7 @@ fn absent(limit: &Limit) -> Row {
     }
 }
 
-/// Why a percentile cannot be judged: its number of samples and the required number.
+/// The reason why a percentile cannot be judged: its number of samples and the required number.
 fn too_few(limit: &Limit, quantile: f64, times: &LatencySummary) -> String {
     let needed = (SAMPLES_BEYOND as f64 / (1.0 - quantile)).round();
     let longest = times.max.map_or_else(String::new, |longest| {

@@ -59,10 +59,10 @@ const ROUND_P50: f64 = 0.0205;
 const ROUND_CPU: f64 = 0.042;
 const ROUND_THROUGHPUT: f64 = 0.147;
 
-/// How much two processes of the same binary differ.
+/// Standard deviation between two processes of the same binary.
 const PROCESS: f64 = 0.0044;
 
-/// How often servers are started anew in a comparison.
+/// Number of times that servers are started anew in a comparison.
 const GENERATIONS: f64 = 3.0;
 
 /// A round of two subjects; the second takes longer by the logarithm `worse`.
@@ -182,7 +182,7 @@ enum Runs {
 struct Suite<'n> {
     noise: &'n mut Noise,
     kind: Runs,
-    /// How many times as wide each case's noise is as the usual one.
+    /// Width of each case's noise, relative to the usual one.
     widths: Vec<f64>,
     /// The variation of the reference between runs, and the share of it that affects the cases.
     moves: f64,
@@ -386,7 +386,7 @@ fn baselines_raise_at_most_one_false_alarm_in_a_thousand_runs_of_a_suite() {
 
 const TEN_PERCENT: f64 = 0.095_310_179_8;
 
-/// How often 10 % are detected against a baseline of eight runs; `worse` is the change of each case.
+/// Number of times that 10 % are detected against a baseline of eight runs; `worse` is the change of each case.
 fn found(of: (Runs, Machine), worse: &[f64]) -> usize {
     let tries = size().runs;
     let mut noise = Noise::new(24);

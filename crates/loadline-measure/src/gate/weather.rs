@@ -38,7 +38,7 @@ const FOUND: u64 = 10;
 /// The logarithm of the difference between two processes of the same binary, as a standard deviation.
 const PROCESS: f64 = 0.0025;
 
-/// What disturbs the machine.
+/// A disturbance of the machine.
 #[derive(Debug, Clone, Copy)]
 struct Weather {
     /// The change of the logarithm of the speed in a second: of either direction, and downwards.
@@ -47,7 +47,7 @@ struct Weather {
     /// The time between bursts of other programs and their length, in seconds.
     between_s: f64,
     burst_s: f64,
-    /// How many times as slow the machine is in a burst, at most.
+    /// Largest factor by which a burst slows the machine down.
     slow: f64,
 }
 

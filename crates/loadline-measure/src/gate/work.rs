@@ -13,7 +13,7 @@ use crate::work::{self, Pass, Work, WorkComparison, WorkRules, WorkVerdict};
 /// Functions that a row names.
 const NAMED_FUNCTIONS: usize = 10;
 
-/// What a count of instructions leaves out, for every sentence that claims something about it.
+/// The scope of a count of instructions, for every sentence that claims something about it.
 const SCOPE: &str = "work in user space, not time: caches, the kernel and waiting are not in it";
 
 /// Rows of the cases that were compared in pairs, and sentences about what was counted with them; `name` gives the

@@ -21,7 +21,7 @@ pub const SAMPLES_BEYOND: u64 = 100;
 /// Decimal digits that the histogram keeps of every value.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Why recording a time cannot fail.
+/// The reason why recording a time cannot fail.
 const GROWS: &str = "a histogram grows to hold any time up to the longest that is resolved";
 
 /// The quantiles that a [`Histogram::spectrum`] tries, in order.

@@ -181,7 +181,7 @@ fn the_crate_itself_reads_what_is_written() {
     assert!(histogram.whole() == read);
 }
 
-/// What the crate writes of a histogram with all counters.
+/// The form in which the crate writes a histogram with all counters.
 fn written_by_the_crate(histogram: &Histogram) -> String {
     use base64::Engine;
     use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};

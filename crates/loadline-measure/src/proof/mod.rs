@@ -40,7 +40,7 @@ pub struct Proof {
     pub started_at: String,
     /// The version of Loadline.
     pub version: String,
-    /// What was compared, in a sentence.
+    /// Scenario of the comparisons, in a sentence.
     pub scenario: String,
     /// The environment.
     pub environment: Environment,
@@ -131,13 +131,13 @@ impl Kind {
         quantile::median(&ratios)
     }
 
-    /// How often the median was called slower.
+    /// Number of comparisons that called the median slower.
     #[must_use]
     pub fn found(&self) -> Share {
         self.count(|trial| trial.verdict == Verdict::Slower)
     }
 
-    /// How often the corrected 99th percentile was called slower; `None` if no comparison has one.
+    /// Number of comparisons that called the corrected 99th percentile slower; `None` if no comparison has one.
     #[must_use]
     pub fn tails_found(&self) -> Option<Share> {
         let verdicts = || self.trials.iter().filter_map(|trial| trial.tail_verdict);
@@ -149,7 +149,7 @@ impl Kind {
         (share.of > 0).then_some(share)
     }
 
-    /// How often the whole comparison was a warning or worse.
+    /// Number of comparisons that were a warning or worse.
     #[must_use]
     pub fn alarms(&self) -> Share {
         self.count(|trial| trial.outcome >= Outcome::Warning)

@@ -26,7 +26,8 @@ pub struct WorkTrial {
     pub first_function: Option<String>,
     /// Time that the comparison took, with the start of both servers.
     pub duration_ns: u64,
-    /// Why nothing was counted, if a server did not start in time or was lost. Such a comparison found nothing.
+    /// The reason why nothing was counted, if a server did not start in time or was lost. Such a comparison found
+    /// nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_counted: Option<String>,
 }
@@ -88,7 +89,7 @@ impl WorkKind {
         quantile::median(&ratios)
     }
 
-    /// How often more work was found; if nothing was injected, how often any difference was.
+    /// Number of comparisons that found more work; if nothing was injected, of those that found any difference.
     #[must_use]
     pub fn found(&self) -> Share {
         if self.injected == 0.0 {
@@ -98,7 +99,7 @@ impl WorkKind {
         }
     }
 
-    /// How often the verdict was a warning or worse.
+    /// Number of verdicts that were a warning or worse.
     #[must_use]
     pub fn alarms(&self) -> Share {
         self.count(|trial| matches!(trial.verdict, RowVerdict::Critical | RowVerdict::Warning))

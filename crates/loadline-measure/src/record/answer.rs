@@ -4,12 +4,12 @@ use serde::Serialize;
 
 use super::{Capacity, Clients, Engines, Tiers};
 
-/// What a run found out in addition to its cases: one variant for each question. In JSON, an answer is a field of the record
-/// that is named after its question.
+/// The findings of a run in addition to its cases: one variant for each question. In JSON, an answer is a field of the
+/// record that is named after its question.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
-    /// How fast each case is, and how two of them compare: the cases and their comparisons say it.
+    /// The speed of each case, and comparisons of them: the cases and their comparisons say it.
     #[default]
     Cases,
     /// The fastest way of calling in each setting: see [`sweep`](crate::sweep).

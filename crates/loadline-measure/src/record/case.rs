@@ -51,7 +51,7 @@ pub struct Case {
     pub response_time_ns: LatencySummary,
     /// From the sending of an operation to its reply.
     pub service_time_ns: LatencySummary,
-    /// How late the generator itself started operations.
+    /// Lag of the generator: lateness of the starts of operations.
     #[serde(default)]
     pub lag_ns: Option<LatencySummary>,
     /// Share of the reads that found something.

@@ -75,12 +75,12 @@ pub struct Record {
     pub comparisons: Vec<Comparison>,
     /// Flaws of this run.
     pub doctor: Vec<Finding>,
-    /// What could not be examined, with the affected rules.
+    /// Facts that could not be examined, with the affected rules.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_examined: Vec<NotExamined>,
     /// The result, one sentence per subject.
     pub findings: Vec<String>,
-    /// Why instructions per operation were requested but not counted, in one sentence with advice.
+    /// The reason why instructions per operation were requested but not counted, in one sentence with advice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_counted: Option<String>,
     /// Limits and their results.

@@ -3,7 +3,7 @@
 use crate::vocabulary::vocabulary;
 
 vocabulary! {
-    /// What the percentiles of an open loop state.
+    /// The meaning of the percentiles of an open loop.
     pub enum Percentiles {
         /// The response times of all operations of the schedule.
         Exact = "exact",

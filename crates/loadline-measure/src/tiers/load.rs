@@ -38,7 +38,7 @@ pub struct LoadSubject {
     pub steady_after_ns: Option<u64>,
     /// Cold start, warm, and after a restart.
     pub phases: Vec<LoadPhase>,
-    /// What answered, over all phases.
+    /// Answers by source, over all phases.
     pub answers: Vec<LoadAnswer>,
     /// The course.
     pub windows: Vec<LoadWindow>,
@@ -72,12 +72,12 @@ pub struct LoadPhase {
     pub tier_hit_ratio: Option<f64>,
     /// The same as predicted.
     pub predicted_tier_hit_ratio: Option<f64>,
-    /// What a get takes less than in the cache that only recomputes: the median over the windows. Negative if it takes
+    /// Time that a get saves against the cache that only recomputes: the median over the windows. Negative if it takes
     /// more; `None` without a tier.
     pub saves_ns: Option<f64>,
     /// Its interval over the windows; `None` with too few windows.
     pub saves_interval: Option<Bounds>,
-    /// What answered.
+    /// Answers by source.
     pub answers: Vec<LoadAnswer>,
 }
 
@@ -85,7 +85,7 @@ pub struct LoadPhase {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LoadAnswer {
-    /// What answered: `memory`, the tier, or `recompute`.
+    /// Source of the answers: `memory`, the tier, or `recompute`.
     pub by: String,
     /// Gets.
     pub gets: u64,
@@ -123,6 +123,6 @@ pub struct LoadWindow {
     pub response_time_ns_p50: Option<u64>,
     /// 99th percentile; `None` with too few gets.
     pub response_time_ns_p99: Option<u64>,
-    /// What answered.
+    /// Answers by source.
     pub answers: Vec<LoadAnswer>,
 }

@@ -42,7 +42,7 @@ pub struct Tiers {
     pub hit_ratio: f64,
     /// The cases that are no tier's own.
     pub cases: TierCases,
-    /// What each tier costs, and whether it pays.
+    /// Cost of each tier, and whether it pays.
     pub costs: Vec<TierCost>,
     /// Where the time of each tier goes.
     pub waterfalls: Vec<Waterfall>,
@@ -53,13 +53,13 @@ pub struct Tiers {
     /// Time per object in batches, by their size.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub batches: Vec<BatchCost>,
-    /// How much memory gives which hit ratio in a trace.
+    /// Hit ratio by memory in a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub curve: Option<MissRatioCurve>,
     /// Caches under load, with `--key-dist`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<TierLoad>,
-    /// What each flaw of a benchmark adds.
+    /// Cost that each flaw of a benchmark adds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flaws: Vec<Flaw>,
     /// The figures of a write-up and those of this run, with `--reproduce`.
@@ -71,7 +71,7 @@ pub struct Tiers {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TieredObject {
-    /// What it is, such as `floor 100x100`.
+    /// Its name, such as `floor 100x100`.
     pub name: String,
     /// Its size in memory.
     pub memory_bytes: u64,
@@ -97,7 +97,7 @@ pub struct TierCases {
     pub cached: Option<CaseId>,
     /// The codecs alone.
     pub codecs: Vec<CodecCases>,
-    /// What precedes the first operation on a tier, and the round trip of an object.
+    /// Operations that precede the first one on a tier, and the round trip of an object.
     pub set_up: Vec<CaseId>,
 }
 
@@ -111,7 +111,7 @@ pub struct CodecCases {
     pub decode: Option<CaseId>,
 }
 
-/// What a tier costs. Times are means per object: the median over the rounds.
+/// The cost of a tier. Times are means per object: the median over the rounds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TierCost {
@@ -139,7 +139,7 @@ pub struct TierCost {
     pub break_even: Option<f64>,
     /// Its interval over the rounds; an upper bound above 1 is at no hit ratio. `None` with too few rounds.
     pub break_even_interval: Option<Bounds>,
-    /// How expensive an object must be for the tier to pay at the assumed hit ratio.
+    /// Least cost of an object at which the tier pays with the assumed hit ratio.
     pub least_recompute_ns: Option<f64>,
     /// A read through the tier at the assumed hit ratio, on average over hits and misses. A miss includes recomputing the
     /// object and writing it to the tier.
@@ -217,7 +217,7 @@ pub struct BatchSize {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Flaw {
-    /// What is wrong.
+    /// The flaw.
     pub name: String,
     /// The operation with the flaw.
     pub flawed_ns: f64,
@@ -233,7 +233,7 @@ pub struct Flaw {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Claim {
-    /// What it measures.
+    /// The measured quantity.
     pub name: String,
     /// The figure of the write-up.
     pub theirs_ns: f64,

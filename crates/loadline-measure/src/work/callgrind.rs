@@ -34,7 +34,7 @@ const TIMERS: [&str; 6] = [
     "loadline_load::outcome::Outcome::join",
 ];
 
-/// What a program executed, by function.
+/// The execution of a program, by function.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
     /// Instructions of the whole program.
@@ -49,7 +49,7 @@ pub struct Profile {
     pub calls: Vec<Call>,
 }
 
-/// What one function executed on behalf of another.
+/// The part of a function's execution on behalf of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The place of the caller among the functions.
@@ -95,7 +95,7 @@ pub(super) fn is_timer(name: &str) -> bool {
     TIMERS.contains(&name)
 }
 
-/// Why a file is not a callgrind profile.
+/// The reason why a file is not a callgrind profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {

@@ -77,7 +77,7 @@ pub struct WorkComparison {
     pub lo: f64,
     /// The upper bound of the ratio; wrong in at most one of 200 comparisons.
     pub hi: f64,
-    /// What follows from the interval.
+    /// Verdict by the interval.
     pub verdict: WorkVerdict,
 }
 

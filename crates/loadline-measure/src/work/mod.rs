@@ -62,8 +62,8 @@ impl Work {
         Estimate::of(&values?)
     }
 
-    /// What makes the counts of two subjects incomparable, as a sentence; `None` if nothing does. The two servers may
-    /// be different builds: that is what is compared.
+    /// The difference that makes the counts of two subjects incomparable, as a sentence; `None` if there is none. The
+    /// two servers may be different builds: that is what is compared.
     #[must_use]
     pub fn incomparable(&self, other: &Self) -> Option<String> {
         let differ = |what: &str, one: &str, another: &str| {
@@ -93,7 +93,7 @@ pub enum Source {
     Callgrind,
 }
 
-/// Why passes give no count per operation.
+/// The reason why passes give no count per operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkError {

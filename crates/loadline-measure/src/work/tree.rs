@@ -44,7 +44,7 @@ pub fn tree(profile: &Profile, ops: u64) -> Vec<Frame> {
         functions: Vec::new(),
     };
     for function in 0..profile.functions.len() {
-        // What no caller accounts for: the function was entered before the pass began, or by the kernel.
+        // A weight that no caller accounts for: the function was entered before the pass began, or by the kernel.
         let weight = graph.whole[function] - graph.received[function];
         growing.grow(function, weight, None);
     }
@@ -55,7 +55,7 @@ pub fn tree(profile: &Profile, ops: u64) -> Vec<Frame> {
     growing.frames
 }
 
-/// What a function executes for timers.
+/// The execution of a function for timers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Share {
     /// Itself.
@@ -64,7 +64,7 @@ pub(super) struct Share {
     pub(super) whole: f64,
 }
 
-/// What each function of `profile` executes for timers, divided among callers as in a [`tree`].
+/// The execution of each function of `profile` for timers, divided among callers as in a [`tree`].
 pub(super) fn under_timers(profile: &Profile) -> Vec<Share> {
     let graph = Graph::of(profile);
     let mut growing = Growing {

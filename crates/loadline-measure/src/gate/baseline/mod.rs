@@ -269,7 +269,7 @@ pub(super) fn normalised_rounds(case: &Case, metric: Metric) -> Option<Vec<f64>>
     logs_of_rounds(case, metric, Reference::TakenOut)
 }
 
-/// What to do with the reference.
+/// The use of the reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Reference {
     TakenOut,

@@ -123,7 +123,7 @@ fn by_name(record: &Record) -> Result<BTreeMap<String, &Case>, String> {
     Ok(cases)
 }
 
-/// Why two runs did different work; empty if they did the same.
+/// The differences between the work of two runs; empty if they did the same.
 fn other_work(held: &BTreeMap<String, &Case>, measured: &BTreeMap<String, &Case>) -> Vec<String> {
     let mut reasons = Vec::new();
     for name in held.keys().filter(|name| !measured.contains_key(*name)) {

@@ -30,7 +30,7 @@ pub(super) struct Contest<'a> {
     held: Vec<Option<f64>>,
     spread: Option<Spread>,
     control: Option<Control>,
-    /// How much worse each run of the candidate is than the mean of the baseline, as logarithms.
+    /// Distance of each run of the candidate from the mean of the baseline, as logarithms; positive is worse.
     worse: Vec<f64>,
     /// The reference of each run of the candidate, as a logarithm.
     references: Vec<f64>,
@@ -266,12 +266,12 @@ impl<'a> Contest<'a> {
             .filter(|spread| spread.runs >= thresholds.least_runs)
     }
 
-    /// How much worse the mean of the candidate's runs is.
+    /// The distance of the mean of the candidate's runs.
     fn estimate(&self) -> f64 {
         self.worse.iter().sum::<f64>() / self.worse.len() as f64
     }
 
-    /// How much worse the best of the candidate's runs is.
+    /// The distance of the best of the candidate's runs.
     fn least(&self) -> f64 {
         self.worse.iter().copied().fold(f64::INFINITY, f64::min)
     }
@@ -385,7 +385,7 @@ impl<'a> Contest<'a> {
     }
 }
 
-/// What would make a relevant change detectable, if it currently is not.
+/// A change of the setup that would make a relevant change detectable, if it currently is not.
 fn advice(spread: &Spread, needed: f64, among: &mut Among, thresholds: &Thresholds) -> String {
     let worth_finding = WORTH_FINDING.max(thresholds.warning);
     let (shows, share) = (worth_finding.ln_1p(), percent(worth_finding));

@@ -352,7 +352,7 @@ fn a_judgement_in_json_is_read_as_it_was_written() {
             (read.outcome, &read.reasons),
             (judgement.outcome, &judgement.reasons)
         );
-        // What JSON cannot carry would be written as null, and be gone.
+        // JSON would carry infinity as null.
         let row = &read.rows[0];
         assert!(row.ratio.and(row.lo).and(row.hi).is_some(), "{json}");
     }
