@@ -66,7 +66,7 @@ pub(super) fn title(record: &Record) -> String {
     format!("{workloads}{place}")
 }
 
-/// How the table is read.
+/// Explanations of the table.
 pub(super) fn legend(record: &Record) -> Vec<&'static str> {
     let mut lines = Vec::new();
     if record.cases.is_empty() {

@@ -1,4 +1,4 @@
-//! How the figures of a record were made.
+//! The method behind the figures of a record.
 
 use loadline_measure::record::Record;
 use loadline_measure::words;
@@ -50,7 +50,7 @@ pub(super) fn of_rounds(record: &Record) -> String {
     format!("Measured in {rounds} per case{precise}{interleaved}; {pacing}; seed {seed}{took}.")
 }
 
-/// Why cases have fewer rounds than were planned, where they may end once ratios are precise.
+/// The reason why cases have fewer rounds than were planned, where they may end once ratios are precise.
 fn ended_by_precision(record: &Record, fewest: usize) -> String {
     let plan = &record.run.plan;
     let is_asked = plan["until_precise"].as_bool() == Some(true) && !record.run.cut_short;

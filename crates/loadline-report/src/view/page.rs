@@ -5,7 +5,7 @@ use loadline_measure::record::{Answer, Record};
 use super::{NOTHING, capacity, cases, clients, engines, fastest, found, method, sweep, tiers};
 use crate::document::{CheckResult, Checks, Section};
 
-/// What the answer of a record adds to its document.
+/// The part of a document that depends on the answer of its record.
 pub(super) struct Page<'r> {
     pub(super) title: String,
     /// The answer in one sentence, without a full stop.
@@ -15,9 +15,9 @@ pub(super) struct Page<'r> {
     pub(super) sections: Vec<Option<Section>>,
     /// Findings of the record that the answer or the sections have.
     pub(super) said: Vec<String>,
-    /// How the tables are read.
+    /// Explanations of the tables.
     pub(super) legend: Vec<&'r str>,
-    /// How the figures were made.
+    /// Method behind the figures.
     pub(super) method: String,
     /// The checks for programs, where they are not those of the cases.
     pub(super) checks: Option<Checks>,

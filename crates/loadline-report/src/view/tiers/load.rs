@@ -64,7 +64,7 @@ pub(super) fn found(load: &TierLoad) -> String {
     found.trim_end_matches('.').to_owned()
 }
 
-/// What an open loop shows: response times, and which caches cannot keep its rate.
+/// The findings of an open loop: response times, and which caches cannot keep its rate.
 fn paced(load: &TierLoad, rate: f64) -> String {
     let warm = load.subjects.iter().filter_map(|subject| {
         let phase = subject.phases.iter().find(|phase| phase.name == "warm")?;
@@ -113,7 +113,7 @@ fn listed(phrases: &[String]) -> String {
     }
 }
 
-/// How much less a get takes in a phase than without the tier, with the interval.
+/// The time that a get saves in a phase against the cache without the tier, with the interval.
 fn saving(phase: &LoadPhase, without: &LoadPhase) -> String {
     let Some(saves) = phase.saves_ns else {
         return "an unknown time".into();
