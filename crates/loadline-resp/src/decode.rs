@@ -65,7 +65,7 @@ impl Decoder {
     /// the buffer, not to its square. The memory of a reply is in proportion to its bytes.
     ///
     /// # Errors
-    /// What is not RESP, is over a limit, or is streamed. The decoder then starts afresh at the next call.
+    /// If the bytes are not RESP, are over a limit, or are streamed. The decoder then starts afresh at the next call.
     pub fn decode<'b>(&mut self, buf: &'b [u8]) -> Result<Option<(Reply<'b>, usize)>, Error> {
         let result = self.attempt(buf);
         if !matches!(result, Ok(None)) {

@@ -325,7 +325,7 @@ impl Skipper {
         if capture {
             self.keep(&rest[..inside]);
         }
-        // What is left of the ending when `inside` bytes are gone starts at this place in it.
+        // The rest of the ending, when `inside` bytes are gone, starts at this place in it.
         let started = 2 - usize::try_from(left.min(2)).expect("at most two");
         if !b"\r\n"[started..].starts_with(&rest[inside..take]) {
             return Err(Malformed::Terminator.into());
