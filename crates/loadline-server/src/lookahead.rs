@@ -101,7 +101,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, it agrees with the parser where it finds something.
+        /// It agrees with the parser on any bytes in which it finds something.
         #[test]
         fn it_finds_what_the_parser_finds(
             parts in proptest::collection::vec(

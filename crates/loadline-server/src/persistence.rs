@@ -132,7 +132,7 @@ impl Persistence {
         self.log.set_durability(durability);
         if durability == Durability::Always {
             self.holds_replies = true;
-            // What was acknowledged before may not have reached the disk.
+            // Writes acknowledged before may not have reached the disk.
             self.unsynced.note_all();
         }
     }

@@ -110,7 +110,7 @@ impl Shared {
     }
 
     fn go_on_rewriting(&mut self) {
-        // What is not committed must not reach the disk before.
+        // Changes that are not committed must not reach the disk before.
         let is_committed = self.commit();
         let Some(persistence) = &mut self.persistence else {
             return;

@@ -100,7 +100,7 @@ fn requests_to_the_server() {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
-    // What the first connection takes is no matter of what it sends.
+    // The memory of the first connection does not depend on the bytes that it sends.
     assert_eq!(said_to(address, &feed("", b"PING\r\n", 1)), "+PONG\r\n");
     for (feed, reply) in &REQUESTS {
         let said = measured("server", feed, || said_to(address, feed));

@@ -409,7 +409,7 @@ fn the_durability_can_be_changed_between_turns() {
     assert_eq!(said(&mut writer), "+OK\r\n");
     rig.send(&mut operator, "CONFIG SET appendfsync ALWAYS");
     assert_eq!(said(&mut operator), "+OK\r\n");
-    // What was acknowledged before has not reached the disk either.
+    // Writes acknowledged before have not reached the disk either.
     rig.send(&mut other, "GET k");
     rig.send(&mut writer, "SET k late");
     assert_eq!((said(&mut writer), said(&mut other)), <_>::default());

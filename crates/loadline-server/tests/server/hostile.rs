@@ -237,7 +237,7 @@ fn one_command_cannot_fill_the_memory_with_its_reply() {
         let mut greedy = ours.connect();
         greedy.write_all(&request(&names)).unwrap();
         let mut said = Vec::new();
-        // What was said before may be lost with the connection.
+        // Replies sent before may be lost with the connection.
         let _ = greedy.read_to_end(&mut said);
         let said = String::from_utf8(said).unwrap();
         let name = names.split_whitespace().next().unwrap();
