@@ -72,7 +72,7 @@ fn write_and_kill(directory: &Path, way: &str, lines: usize) -> u64 {
     let mut read = |out: &mut BufReader<_>, last: &mut u64| {
         line.clear();
         let bytes = out.read_line(&mut line).unwrap();
-        // What the test harness prints can stand in front of it; a line that was cut does not count.
+        // Output of the test harness can stand in front of it; a line that was cut does not count.
         let number = line
             .strip_suffix('\n')
             .and_then(|line| line.rsplit_once("acknowledged "));

@@ -181,7 +181,7 @@ fn a_full_store_refuses_where_it_is_to_remove_nothing() {
                 .compare_and_swap(&name(10), None, Some(b""))
                 .map(|_| ())
         ));
-        // What is there can change, and go.
+        // An existing key can change, and go.
         store.put(&name(9), b"other").unwrap();
         assert!(store.delete(&name(0)).unwrap());
         store.put(&name(10), b"").unwrap();

@@ -522,7 +522,7 @@ impl Keyspace {
                 }
             }
             if has_gone {
-                // What a reader has missed must not return.
+                // A key that a reader has missed must not return.
                 shard.expire(now);
             }
             drop(shard);

@@ -192,7 +192,7 @@ pub(crate) fn examine(storage: &dyn Storage, hints: Hints) -> Result<Examined, E
     }
     let mark = about(mark, &files);
     let (mut broken, synced) = find_end(storage, &files, mark.mark.as_ref())?;
-    // What a file behind the end says is not sure.
+    // The content of a file behind the end is not sure.
     let sure = broken
         .as_ref()
         .map_or(files.len(), |broken| broken.index + 1);

@@ -17,7 +17,7 @@ pub use evict::Victim;
 /// Entries of keys that belong together by their hashes. The caller has hashed the key already, once for
 /// the choice of the shard and for the place in it.
 ///
-/// What every look-up reads comes first, so that it lies in one line of the cache together with the lock.
+/// The fields that every look-up reads come first, so that they lie in one line of the cache together with the lock.
 #[derive(Debug, Default, Clone)]
 #[repr(C)]
 pub(crate) struct Shard {

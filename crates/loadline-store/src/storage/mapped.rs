@@ -297,7 +297,7 @@ impl Stored for Mapping {
         if self.is_complete.load(Ordering::Acquire) {
             return;
         }
-        // What the appender writes at the same time lies below `prepared` (8).
+        // The bytes that the appender writes at the same time lie below `prepared` (8).
         let at = self.published.load(Ordering::Acquire);
         self.prepare_to(at, (at + ahead).min(self.map.len()), &unprepared);
     }

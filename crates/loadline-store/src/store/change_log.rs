@@ -128,7 +128,7 @@ impl ChangeLog {
         log.is_mapped = is_mapped;
         let upkeep = Upkeep::start(&log.inner);
         log.upkeep = Some(upkeep.map_err(|error| Error::io(dir, error))?);
-        // What was recovered is synced while the databases are in use already.
+        // Recovered changes are synced while the databases are in use already.
         log.inner.wakeup.wake(SyncMode::Always);
         Ok((log, databases))
     }

@@ -196,7 +196,7 @@ impl Inner {
                 synced
             }
         };
-        // What is not removed now is removed at the next opening.
+        // Segments that are not removed now are removed at the next opening.
         let removed = synced.and_then(|()| disk.reclaim.remove(&disk.log, &self.databases));
         if removed.is_ok() && sweeps {
             let oldest = disk.log.oldest();
@@ -205,7 +205,7 @@ impl Inner {
                 return;
             }
             let synced = swept.and_then(|()| disk.log.sync_full());
-            // What the sweep has written is a part of what is synced at rest.
+            // The writes of the sweep are a part of those that are synced at rest.
             let synced = synced.and_then(|()| match load {
                 Load::Idle => disk.log.sync(disk.log.synced()),
                 Load::Busy => Ok(()),

@@ -110,7 +110,7 @@ impl Inner {
         locked: &mut LockedKeys<'_>,
     ) -> Result<(), Error> {
         let mut growth = Growth::default();
-        // What each key takes after the operations so far.
+        // Memory of each key after the operations so far.
         let mut held: HashMap<&[u8], Option<usize>> = HashMap::new();
         let shard = |planned: &Planned<'_>| self.keyspace().shard_index(planned.hash);
         let planned: Vec<&Planned<'_>> = plan.iter().collect();

@@ -173,7 +173,7 @@ impl Store {
         if store.opened.has_expiries {
             store.inner.wakeup.has_expiries();
         }
-        // What was recovered is synced while the store is in use already.
+        // Recovered changes are synced while the store is in use already.
         store.inner.wakeup.wake(wakeup::SyncMode::Always);
         Ok(store)
     }

@@ -56,7 +56,7 @@ pub struct Options {
     /// counts them; `None` for no limit. Pieces of memory that are being filled count in full: 2 KiB for each 32 to 64 KiB of
     /// the limit, and at most 8 MiB. An entry that does not fit alone is refused ([`Error::AtLimit`](crate::Error::AtLimit)).
     ///
-    /// What an allocator adds, and what a snapshot keeps of entries that went, is not counted.
+    /// The overhead of the allocator, and entries that only a snapshot still keeps, are not counted.
     pub max_memory_bytes: Option<u64>,
     /// The behaviour at these limits.
     pub at_limit: AtLimit,

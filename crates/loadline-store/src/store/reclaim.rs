@@ -198,7 +198,7 @@ impl Reclaim {
             Load::Busy => in_burst,
             Load::Idle => at_rest,
         };
-        // What is about to be removed has been reclaimed already.
+        // Segments that are about to be removed have been reclaimed already.
         let left = allocated - log.bytes_before(self.progress().reclaimed).min(allocated);
         // Where there is no room, all garbage is worth its reclaiming, but for the unused ends of segments.
         let is_tight = log.is_tight() && left > live + live / 16 + 2 * log.segment_bytes();

@@ -71,7 +71,7 @@ fn run(inner: &Inner) {
     // When the memory of a store without a log was looked at last.
     let mut looked_at = 0;
     loop {
-        // What was written just after a sync is synced before it is older than the interval.
+        // A write just after a sync is synced before it is older than the interval.
         let interval = wakeup.interval().map(|interval| interval / 2);
         let sweeps = wakeup.has_expiries.load(Ordering::Relaxed);
         let sweep = sweeps.then_some(SWEEP_EVERY);

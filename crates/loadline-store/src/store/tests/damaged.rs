@@ -407,8 +407,8 @@ fn cut_off_changes_are_kept_aside() {
     );
 }
 
-/// Whatever a failure of the machine leaves of the work of a recovery, what was cut off is still there, and the next one goes
-/// on.
+/// The bytes that a recovery cut off are still there after any failure of the machine during its work, and the next one
+/// goes on.
 #[test]
 fn interrupted_recovery_loses_nothing_of_what_it_cuts_off() {
     let (torn, _) = torn_in_the_first_file();

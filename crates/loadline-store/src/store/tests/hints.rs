@@ -89,7 +89,7 @@ fn a_store_opens_without_reading_its_long_values() {
     assert_eq!(held(&store), expected);
     let live = store.stats().live_bytes;
     drop(store);
-    // What the entries take does not depend on what was read.
+    // The memory of the entries does not depend on the reads.
     for hint in hints {
         journal.remove(&hint).unwrap();
     }

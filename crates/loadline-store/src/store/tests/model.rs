@@ -106,7 +106,7 @@ fn check(steps: &[Step], options: &Options) {
         assert!(values.eq(store.get_many(&keys).unwrap()));
         let live = store.stats().live_bytes;
         drop(store);
-        // What is counted step by step is what is counted from the beginning.
+        // Counting step by step gives the same as counting from the beginning.
         store = open(&journal, options.clone()).unwrap();
         assert_eq!(store.stats().live_bytes, live);
     }

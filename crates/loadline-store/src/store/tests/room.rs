@@ -46,7 +46,7 @@ fn the_room_on_the_disk_is_bounded() {
             .put(&key.to_le_bytes(), &[number as u8; 1_000])
             .unwrap();
         if number % KEYS == KEYS - 1 {
-            // What was reclaimed is removed by the thread in the background.
+            // Reclaimed segments are removed by the thread in the background.
             let live = store.stats().live_bytes;
             let rested = rest(&store, live + live / 2 + FIXED_BYTES);
             most = most.max(rested);
