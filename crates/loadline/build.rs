@@ -29,7 +29,7 @@ fn main() {
     }
 }
 
-/// What git says, on one line; nothing where there is no git or no repository.
+/// The output of git, on one line; nothing where there is no git or no repository.
 fn git(words: &[&str]) -> Option<String> {
     let output = Command::new("git").args(words).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

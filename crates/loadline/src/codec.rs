@@ -1,6 +1,6 @@
 //! Typed values, and the codecs that turn them into bytes and back.
 //!
-//! What an application keeps under a key is seldom a string of bytes. To show what its encoding costs
+//! An application seldom keeps a string of bytes under a key. To show what its encoding costs
 //! in addition to the call, [`Player`] is encoded before it is written and decoded after it is read, by code
 //! that is derived as an application's would be.
 
@@ -204,7 +204,7 @@ mod tests {
             for codec in CODECS {
                 let encoded = codec.encode(&player);
                 prop_assert_eq!(codec.decode(&encoded).unwrap(), player.clone());
-                // What was cut off is an error, and never another player.
+                // A value that was cut off is an error, and never another player.
                 let cut = codec.decode(&encoded[..encoded.len() - 1]);
                 prop_assert!(cut.as_ref() != Ok(&player), "{}", codec);
             }
@@ -213,7 +213,7 @@ mod tests {
         #[test]
         fn no_bytes_make_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             for codec in CODECS {
-                // Whatever comes of it, decoding ends.
+                // Decoding ends on any bytes.
                 let _ = codec.decode(&bytes);
             }
         }

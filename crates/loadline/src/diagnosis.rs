@@ -114,7 +114,7 @@ fn clock_read_ns() -> f64 {
 
 /// Writes with a sync from which the time of one is taken.
 const SYNCS: usize = 32;
-/// What each writes.
+/// Bytes that each writes.
 const SYNC_BYTES: usize = 4 << 10;
 
 /// Looks at a directory for the files of engines, and at the file system that it is on.

@@ -94,7 +94,7 @@ impl Printer {
                 ColorArg::Auto => able && !around.no_color,
             },
             unicode: able && around.utf8,
-            // What a pipe keeps is read later and cannot be asked for more.
+            // The output of a pipe is read later, by a reader who cannot ask for more.
             verbose: args.verbose || !around.stdout_is_terminal,
             quiet: args.quiet,
             live: around.stderr_is_terminal && !around.dumb && !args.quiet,

@@ -56,7 +56,7 @@ pub(crate) struct CapacityArgs {
     pub(crate) results: ResultArgs,
 }
 
-/// What is sent, and how; the rate is what is searched for.
+/// The commands to send; the search sets the rate.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct CapacityLoadArgs {

@@ -91,7 +91,7 @@ pub(crate) enum EngineWorkloadArg {
     Writeup,
 }
 
-/// What engines are asked to do.
+/// A mix of operations on engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EngineOpArg {
     /// Write a value over another
@@ -136,10 +136,10 @@ pub(crate) struct EngineArgs {
     /// Their values
     #[arg(long, value_parser = units::value_size)]
     pub(crate) value_size: ValueSize,
-    /// What values follow from
+    /// Source of values
     #[arg(long)]
     pub(crate) seed: u64,
-    /// What to do
+    /// Operations
     #[arg(long, value_enum)]
     pub(crate) step: EngineStep,
     /// Operations to count
@@ -151,7 +151,7 @@ pub(crate) struct EngineArgs {
     /// The most keys of a cache
     #[arg(long, requires = "ttl")]
     pub(crate) max_keys: Option<u64>,
-    /// How long its keys live
+    /// Time to live of its keys
     #[arg(long, value_parser = units::duration, requires = "max_keys")]
     pub(crate) ttl: Option<Duration>,
 }

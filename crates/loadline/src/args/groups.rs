@@ -9,7 +9,7 @@ use loadline_load::values::ValueSize;
 use super::{ArrivalsArg, ColorArg, ValueDataArg};
 use crate::units::{self, KeyDistSpec};
 
-/// How long to measure.
+/// Length of a measurement.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Length")]
 pub(crate) struct LengthArgs {
@@ -30,7 +30,7 @@ pub(crate) struct LengthArgs {
     pub(crate) rounds: Option<u32>,
 }
 
-/// What is sent, and how.
+/// The commands to send.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct LoadArgs {
@@ -140,7 +140,7 @@ pub(crate) struct ChoiceArgs {
     pub(crate) allow_non_empty: bool,
 }
 
-/// How connections are made.
+/// Options of connections.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
@@ -230,7 +230,7 @@ pub(crate) struct ResultArgs {
     pub(crate) plan: PlanArgs,
 }
 
-/// What is done with a plan.
+/// The use of a plan.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct PlanArgs {
@@ -239,7 +239,7 @@ pub(crate) struct PlanArgs {
     pub(crate) dry_run: bool,
 }
 
-/// What the terminal shows.
+/// Options of the terminal.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct DisplayArgs {

@@ -67,7 +67,7 @@ is installed, it also compares instructions per operation, with 1 and 2 percent 
 those shares, and how long one takes. If interrupted, it prints the results so far.
 Exit codes: 0 done, 64 usage, 69 server not started, 70 internal error, 130 interrupted.";
 
-/// What decides what is measured, apart from the targets.
+/// The work to measure, apart from the targets.
 #[derive(Debug, Args)]
 pub(crate) struct MeasureArgs {
     #[command(flatten)]
@@ -140,7 +140,7 @@ impl WorkArgs {
     }
 }
 
-/// How a judgement is made and where it goes.
+/// Options of a judgement and its outputs.
 #[derive(Debug, Args)]
 pub(crate) struct JudgeArgs {
     #[command(flatten)]
@@ -183,7 +183,7 @@ pub(crate) struct BaselineArgs {
     pub(crate) command: BaselineCommand,
 }
 
-/// What is done with a baseline.
+/// Actions on a baseline.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BaselineCommand {
     /// Measure the normal performance and save it to a new file
@@ -273,7 +273,7 @@ pub(crate) struct GateArgs {
     pub(crate) judge: JudgeArgs,
 }
 
-/// How a gate judges.
+/// The policy of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PolicyArg {
     /// By the spread of the baseline's own runs

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use clap::Args;
 use loadline_measure::Limit;
 
-/// What must be kept.
+/// Limits to keep.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {

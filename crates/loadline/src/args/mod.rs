@@ -315,8 +315,8 @@ pub(crate) struct ServeArgs {
     /// Directory to keep the data in; made if it does not exist [default: none, the data is in memory only]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// What an acknowledged write has survived: `process` (the end of the server), `interval:1s` (also a power failure, but for
-    /// the last second) or `always` (also a power failure) [default: process]
+    /// Durability of acknowledged writes: `process` (they survive the end of the server), `interval:1s` (also
+    /// a power failure, but for the last second) or `always` (also a power failure) [default: process]
     #[arg(long, value_name = "CLASS", requires = "dir")]
     pub(crate) durability: Option<String>,
     /// Memory limit of the data, such as `512MiB`; 0 for none [default: 0]
@@ -333,7 +333,7 @@ pub(crate) struct ServeArgs {
     pub(crate) work_per_command: Option<u32>,
 }
 
-/// What happens at the memory limit, by the names of Redis.
+/// The policies at the memory limit, by the names of Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EvictionArg {
     Noeviction,
@@ -353,7 +353,7 @@ pub(crate) struct StoreArgs {
     pub(crate) action: StoreAction,
 }
 
-/// What is done with a store's directory.
+/// Actions on a store's directory.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum StoreAction {
     /// Verify every record; change nothing
@@ -432,7 +432,7 @@ pub(crate) struct TidyArgs {
     pub(crate) name: std::ffi::OsString,
 }
 
-/// How the starts of an open loop are spread.
+/// The distribution of starts in an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ArrivalsArg {
     /// Evenly spaced

@@ -58,7 +58,7 @@ pub(crate) struct ModesArgs {
     pub(crate) latency: Vec<String>,
     #[command(flatten)]
     pub(crate) path: PathArgs,
-    /// How latency is added: by packets (l3, needs root), by a proxy (l4), by the kernel (netem)
+    /// Method of adding latency: by packets (l3, needs root), by a proxy (l4), by the kernel (netem)
     #[arg(long, value_enum, value_name = "CLASS", default_value_t = LinkArg::Auto)]
     pub(crate) link: LinkArg,
     /// Operations per call of pipeline, batch, transaction and script [default: 100]
@@ -135,7 +135,7 @@ pub(crate) enum OpArg {
     Set,
 }
 
-/// What values are.
+/// The kinds of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CodecArg {
     /// Bytes as they are
@@ -148,7 +148,7 @@ pub(crate) enum CodecArg {
     Protobuf,
 }
 
-/// How latency is added.
+/// The methods of adding latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LinkArg {
     /// netem where it is possible, else l3, else l4

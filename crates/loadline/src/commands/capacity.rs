@@ -234,7 +234,7 @@ impl Searching<'_> {
     }
 }
 
-/// What the machine did during a trial.
+/// The state of the machine during a trial.
 struct Seen {
     /// Share of the time that the generator's threads waited for a CPU.
     waited: Option<f64>,

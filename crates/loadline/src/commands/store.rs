@@ -395,7 +395,7 @@ pub(super) fn failure_in(dir: &Path, error: &Error) -> Failure {
     }
 }
 
-/// What to do about an error of the operating system.
+/// Advice about an error of the operating system.
 fn cause(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How encoded objects are compressed.
+/// The compression of encoded objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compression {
     /// LZ4.
@@ -37,7 +37,7 @@ impl Compression {
     /// The compressed form of `plain`.
     ///
     /// # Errors
-    /// What the library says.
+    /// The error of the library.
     pub(crate) fn compress(self, plain: &[u8]) -> Result<Vec<u8>, String> {
         match self {
             Self::Lz4 => Ok(lz4_flex::compress(plain)),

@@ -8,7 +8,7 @@ use prost::Message;
 use super::Object;
 use super::floor::{Floor, Tile};
 
-/// How a floor becomes bytes.
+/// The encoding of a floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// The fields of all tiles one after the other, written by hand.
@@ -31,7 +31,7 @@ pub(crate) enum Encoding {
     Raw,
 }
 
-/// Why bytes are not a floor.
+/// The error of bytes that are not a floor.
 const DAMAGED: &str = "the bytes are not a floor";
 /// Width, height and the number of items.
 const HEADER_BYTES: usize = 12;
@@ -71,7 +71,7 @@ impl Encoding {
     /// Appends the bytes of `floor`.
     ///
     /// # Errors
-    /// What the codec says.
+    /// The error of the codec.
     pub(crate) fn encode(self, floor: &Floor, bytes: &mut Vec<u8>) -> Result<(), String> {
         match self {
             Self::Columns | Self::Raw => {
@@ -172,7 +172,7 @@ fn from_columns(bytes: &[u8]) -> Option<Floor> {
     let number = |at: usize| number(&header[at..at + 4]);
     let (width, height, items) = (number(0), number(4), number(8) as usize);
     let count = usize::try_from(u64::from(width) * u64::from(height)).ok()?;
-    // What is declared is checked against the length before anything is allocated.
+    // A declared count is checked against the length before anything is allocated.
     let expected = count
         .checked_mul(TILE_BYTES)?
         .checked_add(items.checked_mul(ITEM_BYTES)?)?;

@@ -40,7 +40,7 @@ pub(crate) struct Tile {
     pub(crate) height: f32,
     /// Bits, such as lit, explored or blocked, and the neighbouring walls.
     pub(crate) flags: u32,
-    /// What lies there.
+    /// Item on it.
     pub(crate) item: Option<u32>,
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum Object {
     Bytes(Vec<u8>),
 }
 
-/// How an object is encoded for the tiers that keep bytes.
+/// The encoding of an object for the tiers that keep bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Format {
     pub(crate) encoding: Encoding,
@@ -51,7 +51,7 @@ impl Format {
     /// Appends the bytes of `object`. Compressed ones follow the length of the plain ones.
     ///
     /// # Errors
-    /// What the codec says.
+    /// The error of the codec.
     pub(crate) fn encode(self, object: &Object, bytes: &mut Vec<u8>) -> Result<(), String> {
         let Some(compression) = self.compression else {
             return self.encode_plain(object, bytes);

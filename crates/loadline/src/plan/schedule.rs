@@ -10,7 +10,7 @@ pub(crate) struct Schedule {
     pub(crate) generations: u32,
     /// End of the rounds.
     pub(crate) end: RoundsEnd,
-    /// What each round measures.
+    /// Parts of each round.
     pub(crate) parts: RoundParts,
     /// When a block of a closed loop ends.
     pub(crate) blocks: BlockEnd,
@@ -31,7 +31,7 @@ pub(crate) enum RoundsEnd {
     Extended(u32),
 }
 
-/// What each round measures.
+/// The parts of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RoundParts {
     /// A block of every target.

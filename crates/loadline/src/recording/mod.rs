@@ -30,7 +30,7 @@ use crate::units::nanoseconds;
 
 pub(crate) use tiers::{CacheRan, LoadRan, NO_TIER, RanArm, TierFacts, conclude_tiers};
 
-/// What performed the operations of a case.
+/// The origin of the operations of a case.
 pub(crate) struct Origin<'o> {
     pub(crate) subject: Subject,
     /// The target, of which the conditions of the case depend.
@@ -432,7 +432,7 @@ pub(crate) fn note_refusals(record: &mut Record, target: &mut Opened) {
 /// Refuses a record whose operations failed, since times of failed operations measure nothing.
 ///
 /// # Errors
-/// How many failed, and how.
+/// The number of failures by kind.
 pub(crate) fn refuse_errors(record: &Record) -> Result<(), Failure> {
     let errors = record.errors();
     if errors == 0 {

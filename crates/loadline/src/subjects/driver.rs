@@ -23,7 +23,7 @@ const TRACED_OPS: u64 = 2_000;
 const TRACED_CALLS: u64 = 200;
 const TRACED_TIME: Duration = Duration::from_millis(500);
 
-/// What is known of the blocks of a driver besides their outcomes.
+/// Facts about the blocks of a driver besides their outcomes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Driven {
     /// Operations that it reported.
@@ -48,7 +48,7 @@ pub(crate) struct DriverSubject {
     size: u64,
     rate: Option<u64>,
     driven: Driven,
-    /// Why it does not go on, once it does not.
+    /// The failure after which it does not go on.
     failure: Option<Failure>,
 }
 
@@ -65,17 +65,17 @@ impl DriverSubject {
         }
     }
 
-    /// What the driver says about its client.
+    /// The driver's description of its client.
     pub(crate) fn about(&self) -> &About {
         &self.running.about
     }
 
-    /// What is known of its blocks since the last call.
+    /// The facts about its blocks since the last call.
     pub(crate) fn take_driven(&mut self) -> Driven {
         std::mem::take(&mut self.driven)
     }
 
-    /// Why it did not go on, if it is why a block failed.
+    /// The failure after which it did not go on, if a block failed because of it.
     pub(crate) fn take_failure(&mut self) -> Option<Failure> {
         self.failure.take()
     }
@@ -83,7 +83,7 @@ impl DriverSubject {
     /// System calls per operation, counted in a block of its own. Must be called on the main thread.
     ///
     /// # Errors
-    /// Why they were not counted, as a sentence without a full stop.
+    /// The reason why they were not counted, as a sentence without a full stop.
     pub(crate) fn system_calls(&mut self, control: &Control) -> Result<f64, String> {
         let strace = Strace::attach(self.running.pid())?;
         let stop = Stop {

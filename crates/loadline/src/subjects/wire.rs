@@ -284,7 +284,7 @@ fn all_counters(servers: &mut [Watched], declared: &[String]) -> Result<Vec<Coun
     servers.map(|server| server.counters(declared)).collect()
 }
 
-/// What the servers counted between two readings.
+/// The counts of the servers between two readings.
 fn costs(before: &[Counters], after: &[Counters]) -> TargetCost {
     let costs = after.iter().zip(before);
     let costs = costs.map(|(after, before)| after.since(before));

@@ -115,7 +115,7 @@ impl Kind {
         known.map_or("ram", |(name, _)| name)
     }
 
-    /// Why it has no durability of this class, where it has none.
+    /// The reason why it has no durability of this class, where it has none.
     fn lacks(self, durability: Durability) -> Option<&'static str> {
         match (self, durability) {
             (Self::Store, _) | (Self::Map | Self::Ram, Durability::Memory) => None,
@@ -247,7 +247,7 @@ impl Choice {
         !matches!(self, Self::Embedded(..))
     }
 
-    /// Why it has no durability of this class, where it has none.
+    /// The reason why it has no durability of this class, where it has none.
     pub(crate) fn lacks(&self, durability: Durability) -> Option<&'static str> {
         match (self, durability) {
             (Self::Embedded(kind, _), durability) => kind.lacks(durability),

@@ -27,7 +27,7 @@ const LARGEST_PROFILE_BYTES: u64 = 64 << 20;
 /// that is stopped.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// What a server reads in place of random numbers. The value does not matter, as long as it never changes.
+/// The bytes that a server reads in place of random numbers. The value does not matter, as long as it never changes.
 const FIXED_RANDOM: [u8; 4_096] = [0x4c; 4_096];
 
 /// The sentence for a machine without valgrind.
@@ -151,7 +151,8 @@ impl Callgrind {
         self.last_profile()
     }
 
-    /// What a process that marks its passes has executed between two [`mark`]s, if it has made no others.
+    /// The instructions that a process that marks its passes has executed between two [`mark`]s, if it has made no
+    /// others.
     ///
     /// # Errors
     /// If the profile cannot be read.

@@ -22,7 +22,7 @@ use crate::units::count_text;
 const LOOK_FOR: Duration = Duration::from_secs(2);
 /// Time limit for scanning all keys.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a server may take to notice that connections were closed.
+/// Time limit for a server to notice that connections were closed.
 const NOTICE: Duration = Duration::from_secs(1);
 /// Number of scans of a cluster while keys migrate between its nodes.
 const PASSES: u32 = 5;

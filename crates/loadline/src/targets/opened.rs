@@ -30,7 +30,7 @@ pub(crate) struct Opened {
     pub(crate) name: String,
     /// The target as it was planned.
     pub(crate) target: Target,
-    /// How encrypted connections to it are made.
+    /// Files for encrypted connections to it.
     pub(super) tls_files: TlsFiles,
     pub(crate) access: Access,
     /// Whether operations run one at a time after each block, as in the reference.
@@ -41,7 +41,7 @@ pub(crate) struct Opened {
     pub(crate) left_out: Vec<(String, Vec<String>)>,
 }
 
-/// How operations reach a target.
+/// The way in which operations reach a target.
 #[derive(Debug)]
 pub(crate) enum Access {
     /// Over connections.

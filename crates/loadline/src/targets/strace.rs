@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::servers::{self, Tail};
 use crate::files;
 
-/// How long strace may take until it follows the process, and until it has said what it counted.
+/// Time limit for strace to follow the process, and to print its counts.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// What it says once it follows the process.
+/// Its message once it follows the process.
 const ATTACHED: &str = "attached";
 
 /// A strace that counts the system calls of a process with all its threads.
@@ -27,7 +27,7 @@ impl Strace {
     /// Begins to count. Must be called on the main thread, since children are tied to it.
     ///
     /// # Errors
-    /// Why it cannot, as a sentence without a full stop.
+    /// The reason why it cannot, as a sentence without a full stop.
     pub(crate) fn attach(pid: u32) -> Result<Self, String> {
         let program = files::find_program(Path::new("strace")).ok_or("strace is not on PATH")?;
         let mut process = servers::limited_child(&program, None)
@@ -64,7 +64,7 @@ impl Strace {
     /// Ends the count, and returns it.
     ///
     /// # Errors
-    /// Why there is none, as a sentence without a full stop.
+    /// The reason why there is none, as a sentence without a full stop.
     pub(crate) fn end(mut self) -> Result<u64, String> {
         let pid = i32::try_from(self.process.id())
             .ok()

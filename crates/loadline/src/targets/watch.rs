@@ -39,7 +39,8 @@ impl Opened {
         }
     }
 
-    /// How often the CPU quota of the server's control group stopped it so far, if it runs on this machine.
+    /// The number of times that the CPU quota of the server's control group stopped it so far, if it runs on this
+    /// machine.
     fn throttled(&self) -> Option<Throttled> {
         let server = self.access.as_server()?;
         let is_local = server.endpoint.server().is_local();

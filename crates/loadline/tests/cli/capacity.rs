@@ -82,7 +82,7 @@ fn a_search_on_redis_records_every_trial() {
     assert!(!answer.curve.is_empty() && text.contains("held"), "{text}");
     let first = &record.findings[0].split(' ').next().unwrap().to_owned();
     assert!(text.contains(first), "{text}");
-    // What was written can be shown again, and the other forms hold the curve too.
+    // A written record can be shown again, and the other forms hold the curve too.
     let shown = dir.run(&["report", "out.json", "--color", "never"]);
     assert_eq!(
         without_last_line(&shown.succeeded()),

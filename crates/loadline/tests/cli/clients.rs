@@ -537,7 +537,7 @@ fn runs_with_faults_count_what_clients_do() {
     assert_eq!(of(Fault::Silent).ending, Ending::Waiting);
 }
 
-/// What a client has done until then says nothing about it.
+/// Work before the block does not count for a client.
 #[test]
 fn an_interrupt_is_no_failure_of_a_client() {
     let dir = Dir::new();

@@ -10,7 +10,7 @@ use crate::util::Dir;
 
 const SHORT: &str = "--instructions off --ops 300 --budget 100ms --sizes 1,20 --batch 20 --in-flight 8 --keys 200 --json out.json --color never";
 
-/// What `loadline modes` printed about a target, and its record.
+/// The output of `loadline modes` about a target, and its record.
 fn modes(dir: &Dir, words: &str) -> (String, Record) {
     let line = format!("modes {words} {SHORT}");
     let words: Vec<&str> = line.split_ascii_whitespace().collect();

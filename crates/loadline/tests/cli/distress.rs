@@ -38,7 +38,7 @@ impl Running {
         signal(self.0.id(), name);
     }
 
-    /// How it ended and what it said, once it has.
+    /// Exit code and output, once it has ended.
     #[track_caller]
     fn ended(mut self) -> (Option<i32>, String) {
         let mut status = None;
@@ -204,7 +204,7 @@ fn run_under_way(redis: &Redis, dir: &Dir, workload: &str) -> Running {
     run
 }
 
-/// What a run wrote whose server was lost: the rounds before, marked.
+/// The record of a run whose server was lost: the rounds before, marked.
 fn finished_rounds(dir: &Dir) -> Record {
     let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
     assert!(record.run.cut_short, "it is marked");

@@ -219,7 +219,7 @@ fn a_user_without_unlink_removes_keys_by_del() {
     redis.answers("DBSIZE\r\n", ":0\r\n");
 }
 
-/// What connections are refused with, and the hint to each.
+/// Refusals of connections, and the hint to each.
 #[test]
 fn a_refused_connection_comes_with_the_hint_that_fits() {
     let redis = Redis::start(&["--requirepass", "secret"]);

@@ -173,7 +173,7 @@ fn objects_are_encoded_and_decoded_and_both_are_timed_apart() {
     assert!(text.contains(" none set as protobuf "), "{text}");
 }
 
-/// What has no form in a mode says so in its place.
+/// A workload without a form in a mode says so in its place.
 #[test]
 fn other_operations_are_called_in_every_mode_that_they_have() {
     let dir = Dir::new();

@@ -1,4 +1,4 @@
-//! What is left of a measurement when one of its files cannot be written, and the last line of each command.
+//! Files that remain of a measurement when one of them cannot be written, and the last line of each command.
 
 use crate::util::{Dir, Ended};
 

@@ -67,7 +67,7 @@ impl Redis {
         self.process.id()
     }
 
-    /// How often it was sent `command`, by its own count.
+    /// The number of `command`s that it got, by its own count.
     pub(crate) fn calls(&self, command: &str) -> u64 {
         let text = self.command_stats();
         let mark = format!("cmdstat_{command}:calls=");
@@ -77,7 +77,7 @@ impl Redis {
         digits.parse().unwrap()
     }
 
-    /// What it was sent, by its own count; subcommands with a bar, such as `config|get`.
+    /// The commands that it got, by its own count; subcommands with a bar, such as `config|get`.
     pub(crate) fn commands(&self) -> Vec<String> {
         let text = self.command_stats();
         let names = text.lines().filter_map(|line| {

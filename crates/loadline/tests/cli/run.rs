@@ -8,7 +8,7 @@ use loadline_measure::record::{Mode, Rule};
 use crate::redis::Redis;
 use crate::util::{Dir, Ended, PATIENCE, converse, is_running, signal, wait_until};
 
-/// What all runs of these tests have in common: they are short.
+/// Common arguments of all runs of these tests: they are short.
 const SHORT: [&str; 6] = ["--warmup", "10ms", "--keys", "500", "--connections", "4"];
 
 /// Runs with the record on standard output, and gives the end and the record.

@@ -230,7 +230,7 @@ fn a_directory_that_is_in_use_or_damaged_is_refused() {
         .failed(65, "0000000001.log is damaged at byte 64");
 }
 
-/// What one redis-cli prints for these commands, a line each.
+/// The output of one redis-cli for these commands, a line each.
 fn replies(serving: &Serving, commands: impl Iterator<Item = String>) -> Vec<String> {
     let commands: Vec<String> = commands.collect();
     let mut process = Command::new("redis-cli")

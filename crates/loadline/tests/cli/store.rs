@@ -112,7 +112,7 @@ fn what_is_no_export_is_refused() {
     let get = "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
     import(&dir, get).failed(65, "expected SET KEY VALUE");
     import(&dir, &EXPORT[..20]).failed(65, "the last command is not complete");
-    // What precedes is in the store, and the message says so.
+    // The data that precede it are in the store, and the message says so.
     let first = format!("{EXPORT}{WITH_EXPIRY}");
     for rest in [get, &EXPORT[..20]] {
         let dir = Dir::new();

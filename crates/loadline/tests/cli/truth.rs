@@ -240,7 +240,7 @@ fn connections_draw_keys_of_their_own() {
     ])
     .succeeded();
     let distinct = seen.join().unwrap();
-    // What n draws from N keys leave out is N (1 - 1/N)^n on average; its variance is that of the
+    // The number of keys that n draws from N keys leave out is N (1 - 1/N)^n on average; its variance is that of the
     // occupancy problem (Feller, An Introduction to Probability Theory, vol. 1, II.5).
     let missed = (-(DRAWN as f64) / KEYS).exp();
     let expected = KEYS * (1.0 - missed);

@@ -1,4 +1,4 @@
-//! What cannot be is refused with exit code 64 and a sentence.
+//! Impossible arguments are refused with exit code 64 and a sentence.
 
 use std::process::Stdio;
 

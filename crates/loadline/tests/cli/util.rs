@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test fails instead of waiting on.
+/// Time limit of a wait, after which a test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory to work in, removed at the end.

@@ -40,7 +40,7 @@ impl Client {
     }
 }
 
-/// What a server and the two sides' CPUs counted.
+/// The counts of a server and of the two sides' CPUs.
 struct Counters {
     calls: BTreeMap<String, u64>,
     connections: u64,
@@ -49,7 +49,7 @@ struct Counters {
     at: Instant,
 }
 
-/// What the kernel counted of a thread: time on a CPU, and time it waited for one.
+/// The kernel's counts of a thread: time on a CPU, and time it waited for one.
 struct Used {
     cpu: Duration,
     waited: Duration,

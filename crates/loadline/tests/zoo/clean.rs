@@ -24,7 +24,7 @@ const OF_THE_MACHINE: [Rule; 7] = [
 ];
 /// Rules that show that the machine was busy.
 const BUSY: [Rule; 3] = [Rule::Contention, Rule::Steal, Rule::SlowMachine];
-/// What is sent: shapes that have no flaw, at a rate that both sides carry with ease.
+/// The workloads: shapes that have no flaw, at a rate that both sides carry with ease.
 const SHAPES: [&[&str]; 6] = [
     &["embedded", "--workload", "get"],
     &[
@@ -86,7 +86,7 @@ fn clean_runs_find_nothing() {
     );
 }
 
-/// What holds on a busy machine too: every operation of the schedule is accounted for, none failed, every
+/// Checks that hold on a busy machine too: every operation of the schedule is accounted for, none failed, every
 /// read found its key, and all parts of the record count the same operations.
 fn check_figures(run: usize, record: &Record) {
     let case = &record.cases[0];

@@ -12,7 +12,7 @@ use crate::redis::Redis;
 use crate::util::Dir;
 use crate::{alone, caught};
 
-/// What these runs have in common: they are short.
+/// Common arguments of these runs: they are short.
 const SHORT: [&str; 6] = ["--warmup", "20ms", "--keys", "500", "--seed", "1"];
 
 /// Runs to its end, however that is, and reads the record.

@@ -11,7 +11,7 @@ use crate::{alone, caught};
 /// Operations of a benchmark that answers one after the other: some tenths of a second.
 const OPS: u64 = 5_000;
 
-/// What was found, but for what the machine did meanwhile, and that these are few samples. A generator
+/// The findings without those about the machine meanwhile and about few samples. A generator
 /// that had to wait for a CPU looks like one that has too much to do.
 fn rules(findings: &[Finding]) -> Vec<&str> {
     let has = |rule: &str| findings.iter().any(|finding| finding.rule.as_str() == rule);

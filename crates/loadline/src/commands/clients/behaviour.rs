@@ -1,4 +1,4 @@
-//! What clients do when something fails: a short run of each client with each fault.
+//! The behaviour of clients when something fails: a short run of each client with each fault.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -30,7 +30,7 @@ const MOST_OPS: u64 = 4_000;
 /// Drivers that run at the same time: calls that wait for an answer need no CPU, and others need little, with their pauses.
 const WAITING_TOGETHER: usize = 16;
 const TOGETHER: usize = 8;
-/// How long a call may take beyond the end of its run at least before it is given up.
+/// Least time that a call may take beyond the end of its run before it is given up.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The faults, with the time of a run.
@@ -50,14 +50,14 @@ struct Run<'p> {
     driver: &'p Driver,
     fault: Fault,
     time: Duration,
-    /// How long a call that waits may take.
+    /// Time that a waiting call may take.
     patience: Duration,
     prefix: String,
     proxy: Faulty,
     running: Running,
 }
 
-/// What was seen of a run.
+/// The outcome of a run.
 struct Seen {
     behaviour: Behaviour,
     /// The outcomes of its operations, by their numbers.
@@ -207,7 +207,7 @@ fn prepare<'p>(
     })
 }
 
-/// How many runs with this fault and those after it go on at the same time.
+/// The number of runs that are made at the same time for this fault and those after it.
 fn together(fault: &Fault) -> usize {
     match fault {
         Fault::Silent | Fault::Frozen => WAITING_TOGETHER,

@@ -105,7 +105,7 @@ fn measure(mut running: Running, admins: &Admins, control: &Control) -> Result<B
     })
 }
 
-/// What the server says about the memory of its clients; `None` if it does not.
+/// The memory of its clients, by the server's own count; `None` if it has none.
 fn server_bytes(admins: &Admins) -> Option<u64> {
     let mut admins = admins.borrow_mut();
     admins.first_mut()?.memory_of_other_clients().ok()?

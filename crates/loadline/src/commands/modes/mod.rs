@@ -81,7 +81,7 @@ fn own_words() -> Vec<OsString> {
     std::env::args_os().skip(2).collect()
 }
 
-/// What the cells of a sweep have in common.
+/// The common values of the cells of a sweep.
 struct Sweep<'s> {
     plan: &'s ModesPlan,
     /// The commands of the modes that the user has no right to run.

@@ -21,9 +21,9 @@ pub(super) trait Detailed: Subject + Send {
     fn take_details(&mut self) -> Option<Self::Details>;
 }
 
-/// What is measured in the same rounds.
+/// The arms that are measured in the same rounds.
 pub(super) struct Blocks {
-    /// What progress calls these rounds.
+    /// Title of these rounds in the progress.
     pub(super) title: String,
     /// The names of the subjects, in their order.
     pub(super) names: Vec<String>,
@@ -37,7 +37,7 @@ pub(super) struct Ran<D> {
     pub(super) measured: Vec<Measured>,
     /// Of each block of each subject that has details.
     pub(super) details: Vec<Vec<D>>,
-    /// Why the rounds ended early, other than by an interrupt.
+    /// Failure that ended the rounds early, other than an interrupt.
     pub(super) broken: Option<Failure>,
 }
 

@@ -157,7 +157,7 @@ impl Detailed for TierSubject {
     }
 }
 
-/// What the stages of a run share.
+/// The common values of the stages of a run.
 struct Walk<'w> {
     plan: &'w TiersPlan,
     opened: &'w [Opened],
@@ -238,7 +238,7 @@ impl Walk<'_> {
         })
     }
 
-    /// What progress calls an arm.
+    /// The title of an arm in the progress.
     fn title(&self, arm: &Arm) -> String {
         let (subject, step) = (self.subject(arm), arm.step.name());
         let mut title = match subject == step {
@@ -254,7 +254,7 @@ impl Walk<'_> {
         title
     }
 
-    /// What reports call the subject of an arm.
+    /// The subject of an arm in reports.
     fn subject(&self, arm: &Arm) -> String {
         match arm.step {
             Step::Recompute => "recompute".into(),

@@ -1,4 +1,4 @@
-//! What caches under load say: hit ratios by phase beside predicted ones, and what each tier saves.
+//! The findings about caches under load: hit ratios by phase beside predicted ones, and the saving of each tier.
 
 use loadline_load::pacing::Pacing;
 use loadline_load::workload::{Chooser, KeySpace, Number};
@@ -17,9 +17,9 @@ use crate::plan::{CacheLoad, PHASES};
 use crate::subjects::tier::{Answerer, Gets};
 use crate::units::key_dist_text;
 
-/// What reports call the cache without a tier below memory.
+/// The name in reports of the cache without a tier below memory.
 pub(crate) const NO_TIER: &str = "no tier";
-/// What the cache keeps for an entry in memory in addition to its object.
+/// Bytes that the cache keeps for an entry in memory in addition to its object.
 const ENTRY_BYTES: u64 = 130;
 /// The uses that a prediction follows, about; of longer loads, a sample.
 const FOLLOWED: f64 = 1_000_000.0;
@@ -128,7 +128,7 @@ fn follow(before: u64, gets: u64, facts: &TierFacts<'_>) -> MissRatioCurve {
     followed.curve()
 }
 
-/// What a get was answered by.
+/// The name of an answerer.
 fn name(answerer: Answerer, tier: Option<&str>) -> &str {
     match answerer {
         Answerer::Memory => "memory",

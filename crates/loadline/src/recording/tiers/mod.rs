@@ -1,4 +1,5 @@
-//! What the measurements of tiers say: what each tier costs, where its time goes, and which of the four options to choose.
+//! The findings of measured tiers: the cost of each tier, the parts of its time, and which of the four options to
+//! choose.
 
 mod load;
 mod reproduce;
@@ -36,7 +37,7 @@ pub(crate) struct RanArm {
     pub(crate) parts: Vec<PartSums>,
 }
 
-/// What the answers depend on in addition to the record.
+/// The facts outside the record on which the answers depend.
 pub(crate) struct TierFacts<'f> {
     pub(crate) plan: &'f TiersPlan,
     /// The size of an object in memory.

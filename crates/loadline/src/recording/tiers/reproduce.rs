@@ -22,7 +22,7 @@ struct Figure {
     theirs_ns: f64,
     flawed: Option<Address>,
     right: Option<Address>,
-    /// What it turns out to be.
+    /// Verdict on it.
     verdict: &'static str,
 }
 
@@ -194,7 +194,7 @@ impl MeasuredCases<'_> {
         claims.collect()
     }
 
-    /// What each flaw adds to the operation without it.
+    /// The cost that each flaw adds to the operation without it.
     pub(super) fn flaws(&self, server: usize) -> Vec<Flaw> {
         let on = OnServer(server);
         let tiles = Encoding::ProtobufTiles;
@@ -277,7 +277,7 @@ fn explained(verdict: &str, flawed: &[f64], right: &[f64]) -> String {
     }
 }
 
-/// What the batches of the write-up say by themselves, as a finding: `T(n) = a + b n`.
+/// The finding from the batches of the write-up alone: `T(n) = a + b n`.
 pub(crate) fn batches_of_the_write_up() -> Option<String> {
     use loadline_measure::tiers::call_and_each;
     let (set, set_each) = call_and_each(&[(1, 3.9 * MS), (10, 10.9 * MS)])?;

@@ -60,7 +60,7 @@ impl MeasuredCases<'_> {
         };
         let (null_case, null_blocks) = (self.case_of(null), &null.parts[..]);
         let command = plain.parts_ns.server.map(|ns| ns as f64);
-        // What the server does beyond receiving and sending the same bytes. Of a server elsewhere, only its own count of
+        // The server's work beyond receiving and sending the same bytes. Of a server elsewhere, only its own count of
         // the command is known.
         let beyond = server_cpu(plain)
             .zip(server_cpu(null_case))

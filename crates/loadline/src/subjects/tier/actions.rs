@@ -1,4 +1,4 @@
-//! What the arms do, one type for each kind.
+//! The actions of the arms, one type for each kind.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::targets::engines::{Keys, Names, described};
 /// Something that is done with objects; says whether it found them.
 ///
 /// # Errors
-/// What went wrong, of [`call`](Self::call).
+/// The failure of [`call`](Self::call).
 pub(super) trait Action: Send {
     fn call(&mut self, objects: &[usize]) -> Result<bool, String>;
 }
@@ -45,7 +45,7 @@ impl Action for Parted {
 /// A cache with all objects of `pool` in memory and nothing below.
 ///
 /// # Errors
-/// What the cache says.
+/// The error of the cache.
 pub(super) fn in_memory(pool: &Arc<Pool>) -> Result<Cache<u32, Object>, String> {
     let object_bytes = pool.object(0).bytes();
     let source = Arc::clone(pool);
@@ -64,7 +64,7 @@ pub(super) fn in_memory(pool: &Arc<Pool>) -> Result<Cache<u32, Object>, String> 
 /// A cache over the server at `url` that keeps nothing in memory, with all objects of `pool` in the server.
 ///
 /// # Errors
-/// What the cache says.
+/// The error of the cache.
 pub(super) fn over_server(
     pool: &Arc<Pool>,
     url: &str,
@@ -195,11 +195,11 @@ fn said(error: Error) -> String {
     described(&error)
 }
 
-/// What comes before a first operation, with one PING so that the connection is in use.
+/// Opening a connection or a store for a first operation, with one PING so that the connection is in use.
 pub(super) struct SettingUp {
     pub(super) client: Client,
     pub(super) setup: Setup,
-    /// What a pool needs around it.
+    /// Runtime that a pool needs.
     pub(super) runtime: tokio::runtime::Runtime,
 }
 

@@ -30,7 +30,7 @@ use crate::targets::engines::described;
 /// A read or write of a tier that takes longer counts as failed.
 const TIER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What answered a get.
+/// The source of the answer to a get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answerer {
     Memory,
@@ -43,7 +43,7 @@ impl Answerer {
 }
 
 thread_local! {
-    /// What has answered the get of this thread so far: decoding means that the tier had the object, and loading that it
+    /// The answerer of the get of this thread so far: decoding means that the tier had the object, and loading that it
     /// had not.
     static ANSWERER: Cell<Answerer> = const { Cell::new(Answerer::Memory) };
 }
@@ -132,7 +132,7 @@ pub(crate) struct CacheSubject {
     restart_after: u32,
 }
 
-/// What the caller and the subject pass to each other between blocks.
+/// Data that the caller and the subject pass to each other between blocks.
 #[derive(Default)]
 struct Desk {
     /// A new cache to use from now on.
@@ -239,7 +239,7 @@ impl Maker {
             let most = self.load.tier_bytes;
             builder = builder
                 .tier(tier, AnyCodec(self.format))
-                // What a load returns is in no tier, so each write adds an object.
+                // An object that a load returns is in no tier, so each write adds an object.
                 .select(move |_, _, _| written.fetch_add(each, Ordering::Relaxed) + each <= most);
         }
         let cache = builder.build(move |number: &u32| {
@@ -298,7 +298,7 @@ struct Getter {
     desk: Arc<Mutex<Desk>>,
     /// The keys of the calls that are ready.
     keys: Vec<u32>,
-    /// What the last error said.
+    /// Message of the last error.
     sentence: String,
 }
 

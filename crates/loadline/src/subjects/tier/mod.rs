@@ -34,7 +34,7 @@ use place::Watched;
 pub(crate) use pool::Pool;
 pub(crate) use probe::PartSums;
 
-/// What all arms share.
+/// Shared by all arms.
 #[derive(Clone)]
 pub(crate) struct Bench {
     pub(crate) pool: Arc<Pool>,
@@ -57,7 +57,7 @@ impl Bench {
     /// Brings all objects into the tiers, in every codec that an arm reads.
     ///
     /// # Errors
-    /// What a codec or a tier says.
+    /// The error of a codec or a tier.
     pub(crate) fn load(&self, arms: &[Arm]) -> Result<(), Failure> {
         let mut done: Vec<(usize, Format)> = Vec::new();
         for arm in arms {
@@ -90,7 +90,7 @@ impl Bench {
     /// The time of `calls` reads that find nothing, each followed by a write.
     ///
     /// # Errors
-    /// What a codec or the tier says.
+    /// The error of a codec or the tier.
     pub(crate) fn write_time(
         &self,
         place: &OpenPlace,
@@ -346,7 +346,7 @@ struct TierCallee {
     places: Vec<Vec<usize>>,
     /// Whether nothing found is a failure.
     reads: bool,
-    /// What the last error said.
+    /// Message of the last error.
     sentence: String,
 }
 

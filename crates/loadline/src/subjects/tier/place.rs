@@ -36,7 +36,7 @@ pub(crate) struct OpenPlace {
     null: Option<NullPlace>,
 }
 
-/// How operations reach a tier.
+/// The way in which operations reach a tier.
 enum Reach {
     /// In this process.
     Engine(Connect),
@@ -105,7 +105,7 @@ impl OpenPlace {
         path.map(|path| &path.measured)
     }
 
-    /// What it says, as an error of the program.
+    /// Its error, as an error of the program.
     pub(super) fn broken(&self, error: &StoreError) -> Failure {
         super::failure(&self.name, &broken(error))
     }
@@ -163,7 +163,7 @@ impl OpenPlace {
         }
     }
 
-    /// What counts the server's own cost, if it is a server.
+    /// The counter of the server's own cost, if it is a server.
     pub(super) fn watched(&self) -> Result<Option<Watched>, Failure> {
         let Some(server) = self.server() else {
             return Ok(None);
@@ -180,7 +180,7 @@ impl OpenPlace {
         }))
     }
 
-    /// What counts the cost of the threads of the null server.
+    /// The counter of the cost of the threads of the null server.
     pub(super) fn null_watched(&self) -> Watched {
         Watched {
             threads: Threads::named(NULL_CONNECTION),

@@ -11,7 +11,7 @@ use crate::plan::Source;
 /// The most bytes that a command may write as its object.
 const LARGEST_OUTPUT_BYTES: usize = 256 << 20;
 
-/// How much earlier than a given cost a sleep ends.
+/// Time by which a sleep ends before a given cost.
 const AWAKE: Duration = Duration::from_micros(200);
 
 /// Objects by number.
@@ -46,7 +46,7 @@ impl Pool {
     /// Makes the object with this number anew.
     ///
     /// # Errors
-    /// Why there is none, in a sentence.
+    /// The reason why there is none, in a sentence.
     pub(crate) fn recompute(&self, number: usize) -> Result<Object, String> {
         match &self.source {
             Source::Floor { width, height } => {
@@ -63,7 +63,7 @@ impl Pool {
     /// Makes the object as the application does: one whose cost is given takes that long.
     ///
     /// # Errors
-    /// Why there is none, in a sentence.
+    /// The reason why there is none, in a sentence.
     pub(crate) fn load(&self, number: usize) -> Result<Object, String> {
         let Source::File { cost, .. } = self.source else {
             return self.recompute(number);
@@ -88,7 +88,7 @@ impl Pool {
     /// The mean size of an encoded object.
     ///
     /// # Errors
-    /// What the codec says.
+    /// The error of the codec.
     pub(crate) fn mean_bytes(&self, format: Format) -> Result<usize, Failure> {
         let encoded = self.encoded(format)?;
         Ok(encoded.iter().map(Vec::len).sum::<usize>() / encoded.len().max(1))
@@ -97,7 +97,7 @@ impl Pool {
     /// All objects, encoded.
     ///
     /// # Errors
-    /// What the codec says.
+    /// The error of the codec.
     pub(crate) fn encoded(&self, format: Format) -> Result<Vec<Vec<u8>>, Failure> {
         let encoded = self.objects.iter().map(|object| {
             let mut bytes = Vec::new();
@@ -110,7 +110,7 @@ impl Pool {
     }
 }
 
-/// What a shell command writes to standard output.
+/// The standard output of a shell command.
 fn output(command: &str) -> Result<Vec<u8>, String> {
     let ran = Command::new("sh")
         .args(["-c", command])

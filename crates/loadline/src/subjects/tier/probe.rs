@@ -35,14 +35,14 @@ pub(crate) struct PartSums {
     pub(crate) read: f64,
     pub(crate) parse: f64,
     pub(crate) decode: f64,
-    /// What the clocks themselves took.
+    /// Time of the clocks themselves.
     pub(crate) clocks: f64,
 }
 
 /// Parts that an arm adds to and its subject takes after each block.
 pub(crate) type SharedSums = Arc<Mutex<PartSums>>;
 
-/// What one reading of the thread's CPU clock takes, in nanoseconds.
+/// The time of one reading of the thread's CPU clock, in nanoseconds.
 pub(super) fn clock_ns() -> f64 {
     let begun = Instant::now();
     for _ in 0..READINGS {
@@ -158,7 +158,7 @@ impl Probe {
     }
 }
 
-/// What an operation with parts is performed on.
+/// The site of an operation with parts.
 pub(super) enum Site {
     Server(Probe),
     Engine(Arc<dyn KeyValue>),

@@ -1,4 +1,4 @@
-//! What connections take in memory, on both sides.
+//! Memory per connection, on both sides.
 //!
 //! The client's side is counted in a process of its own, since memory that this one has given back
 //! to its allocator would be used again unseen. It opens a few connections first, so that what is
@@ -31,7 +31,7 @@ use crate::workload::{Job, OpenJob, Site};
 const COUNTED: u32 = 200;
 /// Connections that are open before any is counted.
 const FIRST: u32 = 20;
-/// What the connections that are counted call themselves.
+/// The name of the connections that are counted.
 const NAME: &str = "loadline-memory";
 
 /// The standard input of the process that holds connections: a password must not be on a command
@@ -48,10 +48,10 @@ pub(crate) struct Errand {
     resp: u8,
 }
 
-/// What it says.
+/// The output of that process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Counted {
-    /// How long each connection took until its first PING was answered.
+    /// Time of each connection until its first PING was answered.
     opened_ns: Vec<u64>,
     client_bytes: Option<f64>,
     server_bytes: Option<f64>,

@@ -23,15 +23,15 @@ use protocol::{LONGEST_LINE, Message};
 
 pub(crate) use protocol::{About, Block, Config, Op, OpOutcome};
 
-/// How long a driver may take until it is connected: a virtual machine has to start.
+/// Time limit for a driver to connect: a virtual machine has to start.
 const START_PATIENCE: Duration = Duration::from_secs(30);
-/// How long it may take beyond the time that it was given.
+/// Time that it may take beyond the time that it was given.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often an interrupt is looked for meanwhile.
+/// Interval at which an interrupt is looked for meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Lines that wait to be read; a driver that says more has to wait.
 const LINES_AHEAD: usize = 64;
-/// How long a driver may take to end by itself.
+/// Time limit for a driver to end by itself.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A driver that is connected and waits.
@@ -47,7 +47,7 @@ pub(crate) struct Running {
     pub(crate) about: About,
 }
 
-/// What comes out of a driver.
+/// The output of a driver.
 #[derive(Debug)]
 enum Line {
     Text(String),
@@ -55,7 +55,7 @@ enum Line {
     TooLong,
 }
 
-/// Why a driver does not go on.
+/// The reason why a driver does not go on.
 #[derive(Debug)]
 pub(crate) enum Broken {
     /// It said something that is not of the protocol, or that contradicts itself.
@@ -165,7 +165,7 @@ impl Running {
     /// Runs a block.
     ///
     /// # Errors
-    /// Why it came to no result that can be believed.
+    /// The reason why it came to no result that can be believed.
     pub(crate) fn block(
         &mut self,
         stop: Stop,
@@ -232,7 +232,7 @@ impl Running {
         }
     }
 
-    /// What has become of it, in a sentence.
+    /// The end of the driver as a failure, in a sentence.
     pub(crate) fn failure(&mut self, broken: Broken) -> Failure {
         let name = &self.name;
         let what = match broken {

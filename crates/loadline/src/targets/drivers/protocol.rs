@@ -15,7 +15,7 @@ const LONGEST_WORD: usize = 64;
 /// The most options, and kinds of errors.
 const MOST_WORDS: usize = 32;
 
-/// What the lab says first.
+/// The first line from the lab.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Config {
     pub(crate) protocol: u32,
@@ -54,7 +54,7 @@ pub(super) enum Message {
     Opened(u64),
 }
 
-/// What a driver says about its client.
+/// A driver's description of its client.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct About {
     pub(crate) client: String,
@@ -64,7 +64,7 @@ pub(crate) struct About {
     pub(crate) options: Vec<String>,
 }
 
-/// What a driver says about a block.
+/// A driver's account of a block.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Block {
     pub(crate) ops: u64,
@@ -84,12 +84,12 @@ pub(crate) struct Block {
     /// Times since calls began, instead of since they were due (open loop).
     #[serde(default)]
     pub(crate) service_histogram: Option<Vec<(u64, u64)>>,
-    /// How late the driver itself began calls (open loop).
+    /// Lag of the driver itself: lateness of the starts of calls (open loop).
     #[serde(default)]
     pub(crate) lag_histogram: Option<Vec<(u64, u64)>>,
 }
 
-/// What a driver says about an operation of a run with faults.
+/// A driver's account of an operation of a run with faults.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Op {
     pub(crate) sequence: u64,
@@ -99,7 +99,7 @@ pub(crate) struct Op {
     pub(crate) ns: u64,
 }
 
-/// How an operation ended for the caller.
+/// The outcome of an operation for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OpOutcome {

@@ -16,10 +16,10 @@ const NESTED: usize = 200_000;
 /// A string of 10 GiB, of which little comes.
 const HUGE_HEAD: &[u8] = b"$10737418240\r\n";
 const HUGE_PART: usize = 1 << 20;
-/// How long the rest of it is awaited in vain.
+/// Time for which the rest of it is awaited in vain.
 const HUGE_WAIT: Duration = Duration::from_secs(1);
 
-/// What the two directions share.
+/// The shared state of the two directions.
 #[derive(Debug, Default)]
 struct Lane {
     /// The next bytes of the server are dropped, and the connection is closed.

@@ -20,14 +20,14 @@ const FIRST: u64 = 5;
 const CUT_EVERY: u64 = 5;
 /// Error replies in a row.
 const REFUSALS: u64 = 5;
-/// How long the server is away.
+/// Time for which the server is away.
 const AWAY: Duration = Duration::from_secs(1);
-/// How often the end is looked for.
+/// Interval at which the end is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The most connections at a time. A client at fault does not take all descriptors.
 const MOST_CONNECTIONS: usize = 256;
 
-/// What the proxy does with a command.
+/// The proxy's action on a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
     Forward,
@@ -193,7 +193,7 @@ impl Shared {
             .spawn(move || connection::run(&shared, client));
     }
 
-    /// What happens to the next INCR.
+    /// The action on the next INCR.
     fn next_step(&self) -> Step {
         let seen = self.seen.fetch_add(1, Ordering::Relaxed);
         let refused = |answer| {

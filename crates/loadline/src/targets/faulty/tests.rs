@@ -27,7 +27,7 @@ fn counting() -> (SocketAddr, Arc<AtomicU64>) {
     (address, count)
 }
 
-/// How long nothing comes where nothing is to come.
+/// Time of silence that counts as nothing coming.
 const QUIET: Duration = Duration::from_millis(500);
 
 struct Caller(TcpStream);

@@ -29,7 +29,7 @@ pub(crate) struct ClusterChild {
     dir: WatchedDir,
 }
 
-/// Why the nodes did not form a cluster.
+/// The reason why the nodes did not form a cluster.
 #[derive(Debug)]
 enum Apart {
     /// A node refuses a command.

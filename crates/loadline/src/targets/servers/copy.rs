@@ -36,7 +36,7 @@ struct Known {
     settings: Settings,
 }
 
-/// What a program with its defaults lacks of the settings of a running server.
+/// The settings of a running server that a program with its defaults lacks.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Difference {
     /// Settings to give to the program.

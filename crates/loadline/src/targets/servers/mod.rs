@@ -470,7 +470,7 @@ enum Answer {
     FromAnother,
 }
 
-/// Why a server did not start.
+/// The reason why a server did not start.
 enum Start {
     PortTaken(Failure),
     Failed(Failure),

@@ -11,7 +11,7 @@ use super::LOOK_EVERY;
 const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(500);
 /// Bytes of a child's output that are kept, of its beginning and of its end.
 const KEPT_OUTPUT_BYTES: usize = 8 << 10;
-/// What stands for the output between them.
+/// The mark in place of the output between them.
 const LEFT_OUT: &str = "\n...\n";
 
 /// The first and the last output of a child. Its pipes are read to their end, so that it never blocks on them.

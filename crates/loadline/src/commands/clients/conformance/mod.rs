@@ -33,12 +33,12 @@ const OPS: u64 = 200;
 const TIME: Duration = Duration::from_millis(200);
 /// Timed blocks of which one has to be right.
 const TIMED_BLOCKS: u32 = 8;
-/// How much later than that it may end.
+/// Longest delay after that.
 const LATE: Duration = Duration::from_secs(2);
 /// Operations with lines of their own.
 const LINES: u64 = 20;
 const MANY_LINES: Duration = Duration::from_secs(10);
-/// What the kernel counts of a process's CPU time, in steps of 10 ms.
+/// Step in which the kernel counts a process's CPU time: 10 ms.
 const TICK: Duration = Duration::from_millis(10);
 /// Further connections.
 const CONNECTIONS: u64 = 3;
@@ -83,7 +83,7 @@ struct Test<'t> {
     failed: u32,
 }
 
-/// What the keys of a space hold.
+/// The content of the keys of a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holding {
     /// A value of the size that is asked for.
@@ -94,7 +94,7 @@ enum Holding {
     ShortValue,
 }
 
-/// What was checked, and what was found instead.
+/// The result of a check: the difference that was found.
 type Checked = Result<(), String>;
 
 fn check(is_met: bool, found: impl FnOnce() -> String) -> Checked {

@@ -1,4 +1,4 @@
-//! What a driver does at a rate. Every bound holds on a busy machine too: what is late there is only later.
+//! Checks of a driver at a rate. Every bound holds on a busy machine too, where late calls are only later.
 
 use std::time::{Duration, Instant};
 
@@ -116,7 +116,8 @@ fn check_times(block: &Block, size: u64) -> Checked {
     })
 }
 
-/// What was due in the first half of a pause has waited for the second half at least, also what was called later.
+/// Checks that calls due in the first half of a pause waited for at least the second half, even if they were made
+/// later.
 fn check_waiting(block: &Block, paused: Duration, depth: u64) -> Checked {
     let half = paused / 2;
     let due = u128::from(nanoseconds(half)) * u128::from(RATE) / 1_000_000_000;
