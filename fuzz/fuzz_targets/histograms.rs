@@ -25,7 +25,7 @@ fuzz_target!(|input: (u8, &[u8])| {
     }
 });
 
-/// What is accepted is a histogram: it can be written, and is the same when it is read again.
+/// Accepted text is a histogram: it can be written, and is the same when it is read again.
 fn read(text: &str) {
     let Ok(histogram) = Histogram::decode(text) else {
         return;

@@ -30,7 +30,7 @@ const HAS_NO_FIRST: u8 = 1 << 6;
 /// Bytes in front of the records of a segment.
 const HEAD_BYTES: usize = 64;
 
-/// What the head of a segment says of it.
+/// The content of the head of a segment.
 struct Head {
     id: u32,
     version: u32,
@@ -57,7 +57,7 @@ fuzz_target!(|data: &[u8]| {
             assert!(is_sound, "a damaged store was opened");
             store
         }
-        // What cannot be repaired is a version to come, or a missing file.
+        // A segment that cannot be repaired is a version to come, or a missing file.
         Err(_) => {
             assert!(!is_sound, "a sound store was refused");
             match Store::repair(dir.path()) {

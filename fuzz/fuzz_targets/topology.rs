@@ -1,4 +1,4 @@
-//! What a node may say about its cluster: the map, and redirections.
+//! A node's answers about its cluster: the map, and redirections.
 
 #![no_main]
 

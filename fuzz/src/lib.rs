@@ -1,4 +1,4 @@
-//! What several fuzz targets need.
+//! Helpers of several fuzz targets.
 
 use loadline_measure::gate::Judgement;
 use loadline_report::{Asked, TextOptions, judgement_junit, judgement_markdown, judgement_text};

@@ -29,7 +29,7 @@ const CHECKS: [Check; 11] = [
         ];
         run_cargo(&arguments, &[])
     }),
-    // What applications get; the workspace is only checked with all features at once.
+    // Applications choose features; the workspace is only checked with all features at once.
     ("each feature alone", || {
         for set in features::alone()? {
             let arguments = ["clippy", "--quiet", "--package", &set.package];

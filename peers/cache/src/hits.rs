@@ -20,7 +20,7 @@ use super::tiers::{Server, patient, turns};
 /// Calls of one turn.
 const CALLS: u32 = 100;
 const SEED: u64 = 7;
-/// What the others are compared with: packed fields through redis-rs.
+/// The basis of comparison: packed fields through redis-rs.
 const LEAN: Format = Format::plain(Encoding::Protobuf);
 
 const PACKED: Format = Format {
@@ -83,7 +83,7 @@ fn through_cache(name: &str, url: &str, format: Format) -> anyhow::Result<Arm> {
     })
 }
 
-/// What the cache writes before what the codec wrote.
+/// Bytes that the cache writes before those of the codec.
 const FRAME_BYTES: usize = 44;
 
 fn through_peer(

@@ -1,5 +1,5 @@
-//! How soon a value is gone from memory after another process has written its key, beside the bare notice of the server:
-//! a thread that reads a socket with `CLIENT TRACKING`.
+//! Time until a value is gone from memory after another process has written its key, beside the bare notice of the
+//! server: a thread that reads a socket with `CLIENT TRACKING`.
 //!
 //! Keys of two prefixes are written in turns. The notices of one go to the cache alone, those of the other one to the bare
 //! socket alone, so that neither waits for the other.

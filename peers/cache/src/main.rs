@@ -50,7 +50,7 @@ impl Weighter<u64, Arc<Value>> for Weight {
     }
 }
 
-/// What is measured.
+/// A subject of the measurement.
 trait Subject {
     fn hit(&self, key: u64);
     fn insert(&self, key: u64);

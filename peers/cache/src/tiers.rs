@@ -20,7 +20,7 @@ use super::{ROUNDS, middle};
 const BLOB_BYTES: usize = 91_000;
 /// Floors in a store that is opened again.
 const FLOORS: u32 = 50;
-/// What a floor costs to generate.
+/// Cost of generating a floor.
 const RECOMPUTE: Duration = Duration::from_micros(500);
 
 /// A redis-server of its own, ended with it.

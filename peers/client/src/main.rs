@@ -220,7 +220,7 @@ fn block(
     Ok(Some(Block {
         ops_per_s: ops as f64 / seconds,
         cpu_ns_per_op: (cpu_ns()? - cpu + outside_cpu_ns) as f64 / ops as f64,
-        // What happens in another program cannot be counted here.
+        // Allocations of another program cannot be counted here.
         allocations_per_op: allocations
             .filter(|_| outside_cpu_ns == 0)
             .map(|(after, before)| (after - before) as f64 / ops as f64),

@@ -3,12 +3,12 @@
 
 use std::io::Write;
 
-/// What a request that is larger than this in one argument is taken for: no request.
+/// Limit of one argument: a larger one is taken for no request.
 const LARGEST_ARGUMENT: usize = 512 << 20;
 /// Arguments of one request at most.
 const MOST_ARGUMENTS: usize = 1 << 20;
 
-/// What it says of itself.
+/// Its reply to INFO.
 const INFO: &[u8] = b"# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n";
 
 /// The stream is not one of requests.

@@ -123,7 +123,7 @@ impl Connection {
     /// Takes what is there and answers it. An error ends the connection, and so does its end.
     ///
     /// # Errors
-    /// What the socket said, or that the bytes are no requests.
+    /// The error of the socket, or that the bytes are no requests.
     fn turn(&mut self, buffer: &mut [u8], replies: &mut Vec<u8>) -> io::Result<()> {
         replies.clear();
         replies.append(&mut self.owed);

@@ -99,7 +99,7 @@ fn a_request_that_comes_byte_by_byte_is_answered_once() {
         client.write_all(&[*byte]).unwrap();
     }
     replies(&mut client, 1);
-    // What follows is not taken for more of it.
+    // The bytes that follow are not taken for more of it.
     client.write_all(b"*1\r\n$4\r\nPING\r\n").unwrap();
     let mut pong = [0; 7];
     client.read_exact(&mut pong).unwrap();

@@ -494,7 +494,7 @@ mod tests {
         }
     }
 
-    /// Whatever the steps before the one that fails have made, such as the files that the folder `needs`.
+    /// The files made by the steps before the one that fails, such as those that the folder `needs`.
     #[test]
     fn folder_is_marked_until_its_last_step_has_succeeded() {
         let dir = tempfile::tempdir().unwrap();

@@ -125,7 +125,7 @@ mod tests {
 
     /// A shell executes the same for each turn of a loop, and so does a shell that it starts.
     ///
-    /// How much that is depends on the names in the environment (where they fall in the shell's
+    /// The size of that share depends on the names in the environment (where they fall in the shell's
     /// table of variables moved it by 7 %), so both start with none. A process that is not counted
     /// makes the ratio 0, and one that is counted twice makes it 2.
     #[test]

@@ -14,7 +14,7 @@ use crate::Config;
 const SLOTS: usize = 2_048 + 31 * 1_024;
 
 const NANOS: u128 = 1_000_000_000;
-/// What the timer of tasks can be late by.
+/// Lateness of the timer of tasks.
 const TIMER_STEP: Duration = Duration::from_millis(2);
 
 /// A block in progress.
@@ -71,7 +71,7 @@ impl Call {
         self
     }
 
-    /// How long until it is due; `None` if it is.
+    /// The time until it is due; `None` if it is.
     fn wait(&self) -> Option<Duration> {
         let wait = self.due?.checked_duration_since(Instant::now())?;
         (!wait.is_zero()).then_some(wait)

@@ -1,5 +1,5 @@
-//! What the drivers of Rust clients share: the protocol of docs/driver-protocol.md, the choice of keys, and the times of a
-//! block.
+//! The common parts of the drivers of Rust clients: the protocol of docs/driver-protocol.md, the choice of keys, and
+//! the times of a block.
 
 mod block;
 
@@ -19,7 +19,7 @@ pub use block::{Begun, Block, Call};
 /// Between two operations of a run with faults.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What the first line says.
+/// The first line.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Config {
     /// The client of the program.
@@ -42,7 +42,7 @@ pub struct Config {
     pub database: u32,
     /// The version of the protocol.
     pub resp: u8,
-    /// How operations are called.
+    /// Mode of the calls.
     pub mode: Mode,
     /// Operations of a pipeline.
     pub depth: usize,
@@ -53,7 +53,7 @@ pub struct Config {
     pub rate: u64,
     /// The operation.
     pub operation: Operation,
-    /// What every key begins with.
+    /// Prefix of every key.
     pub key_prefix: String,
     /// The number of keys.
     pub keys: usize,
@@ -61,7 +61,7 @@ pub struct Config {
     pub value_bytes: usize,
 }
 
-/// How operations are called.
+/// The mode of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -77,7 +77,7 @@ pub enum Mode {
     Faults,
 }
 
-/// What is called.
+/// The operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
@@ -133,7 +133,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// What an operation in a run with faults ended with.
+/// The outcome of an operation in a run with faults.
 #[derive(Debug)]
 pub enum Failed {
     /// The server replied with an error.
@@ -153,7 +153,7 @@ pub trait Driver {
     /// Increments a key, with the defaults of the client.
     ///
     /// # Errors
-    /// What the client says.
+    /// The error of the client.
     fn increment(&mut self, key: &str) -> Result<(), Failed>;
 
     /// Waits between two operations of a run with faults. The tasks of a client go on meanwhile, so that it can connect again.

@@ -148,7 +148,7 @@ impl Driver for RedisRs {
     }
 }
 
-/// What the calls of a block need.
+/// The data that the calls of a block need.
 #[derive(Clone)]
 struct Work {
     is_get: bool,

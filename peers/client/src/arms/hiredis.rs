@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use super::{Arm, Work};
 
-/// How long it may take to end by itself.
+/// Time limit for it to end by itself.
 const END_PATIENCE: Duration = Duration::from_secs(20);
 
 pub struct Hiredis {

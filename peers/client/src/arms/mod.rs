@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::KEYS;
 
-/// What an arm is asked to do.
+/// The work of an arm.
 #[derive(Debug, Clone, Copy)]
 pub enum Work {
     /// One operation after the other on one connection; `spin` waits awake, where a client can.
