@@ -60,14 +60,6 @@ pub enum Error {
         /// The problem.
         reason: String,
     },
-    /// A line of stored noise is invalid.
-    #[error(
-        "Line {line} of the stored noise is neither a run nor a round of one with times above zero."
-    )]
-    Noise {
-        /// The line, from 1.
-        line: usize,
-    },
     /// The bytes are not a baseline, or a baseline of an unknown version.
     #[error("This is not a baseline that can be read: {0}.")]
     NotABaseline(String),

@@ -23,7 +23,6 @@ use crate::metric::Direction;
 use crate::quantile;
 use crate::record::{Bounds, Environment};
 
-pub mod stored;
 mod work;
 
 pub use work::{WorkKind, WorkTrial};
@@ -173,7 +172,7 @@ impl Trial {
 
 /// A run of a baseline, in one metric of one case, from the medians of its rounds: in units of the reference,
 /// and without it.
-pub(crate) fn run_of(normalised_ln: f64, round_ln: f64) -> Measured {
+fn run_of(normalised_ln: f64, round_ln: f64) -> Measured {
     Measured {
         normalised_ln: Some(normalised_ln),
         round_ln: Some(round_ln),

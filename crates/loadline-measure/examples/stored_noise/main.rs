@@ -9,15 +9,18 @@
 //! Without a file it takes the noise in `testdata/`, which was measured. The last form writes such
 //! lines of records: of comparisons of a server with itself, each a run of its own.
 
+mod noise;
+
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use loadline_measure::Record;
-use loadline_measure::proof::stored::{Noise, lines};
 use loadline_measure::proof::{Draw, Share, of_baselines};
 
-const STORED: &str = include_str!("../testdata/noise.csv");
+use noise::{Noise, lines};
+
+const STORED: &str = include_str!("../../testdata/noise.csv");
 /// Suites that are drawn for each figure.
 const SUITES: u64 = 10_000;
 /// The cases of a suite.
@@ -81,7 +84,7 @@ fn convert(state: &str, records: &[&str]) -> Result<String, String> {
 
 fn tables(text: &str) -> Result<String, String> {
     let mut out = String::new();
-    for noise in Noise::parse(text).map_err(|error| error.to_string())? {
+    for noise in Noise::parse(text)? {
         let _ = writeln!(
             out,
             "{} comparisons, machine {}\n{:<32} {:>22}   found of one case planted with, in %\n{:<32} {:>22} {:>19} {:>19} {:>19}",

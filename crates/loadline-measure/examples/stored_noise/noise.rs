@@ -3,7 +3,7 @@
 //! A method can be tried repeatedly on the same noise, and two methods can be compared on it. Comparisons are
 //! drawn whole, with their two equal subjects in either order. (Drawing single rounds would overstate the
 //! precision of a comparison.) The usual gate, which compares the mean, p95 and p99 of a run with a stored
-//! number, draws two runs. Baselines are drawn as in [`proof`](super).
+//! number, draws two runs. Baselines are drawn as in `loadline_measure::proof`.
 //!
 //! ```text
 //! # a comment
@@ -18,23 +18,22 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::{Draw, Share, run_of};
-use crate::Error;
-use crate::compare::{self, Paired, Rules, Verdict, log_ratios};
-use crate::gate::Measured;
-use crate::metric::Direction;
-use crate::metric::Metric;
-use crate::quantile::median;
-use crate::record::{Record, RoundSummary};
+use loadline_measure::Metric;
+use loadline_measure::compare::{self, Paired, Rules, Verdict, log_ratios};
+use loadline_measure::gate::Measured;
+use loadline_measure::metric::Direction;
+use loadline_measure::proof::{Draw, Share};
+use loadline_measure::quantile::median;
+use loadline_measure::record::{Record, RoundSummary};
 
 /// The ratio from which the usual gate raises an alarm.
 const NAIVE_ALARM: f64 = 1.20;
 
 /// Comparisons of a server with itself while the machine was in one state.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Noise {
+pub(crate) struct Noise {
     /// The state of the machine, in a word.
-    pub state: String,
+    pub(crate) state: String,
     runs: Vec<Run>,
 }
 
@@ -57,35 +56,33 @@ impl Noise {
     /// Parses the lines into one `Noise` per state, in the order of their first lines.
     ///
     /// # Errors
-    ///
-    /// [`Error::Noise`] with the number of the first line of neither kind or with a value that is not above
-    /// zero.
-    pub fn parse(text: &str) -> Result<Vec<Self>, Error> {
+    /// A sentence about the first line of neither kind or with a value that is not above zero.
+    pub(crate) fn parse(text: &str) -> Result<Vec<Self>, String> {
         let mut all: Vec<Self> = Vec::new();
         for (index, line) in text.lines().enumerate() {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            read(line, &mut all).ok_or(Error::Noise { line: index + 1 })?;
+            read(line, &mut all).ok_or_else(|| {
+                let number = index + 1;
+                format!("Line {number} of the stored noise is neither a run nor a round of one with times above zero.")
+            })?;
         }
         Ok(all)
     }
 
     /// The number of stored comparisons.
-    #[must_use]
-    pub fn runs(&self) -> usize {
+    pub(crate) fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// How often any case of a suite is called slower by its p50 in paired rounds, after Holm's correction.
-    #[must_use]
-    pub fn pairs(&self, draw: &Draw) -> Share {
+    /// The share of suites in which any case is called slower by its p50 in paired rounds, after Holm's correction.
+    pub(crate) fn pairs(&self, draw: &Draw) -> Share {
         alarms_of(&self.ratios(|round| round.p50), draw)
     }
 
     /// The same by the corrected p99, for comparisons that have one in every round.
-    #[must_use]
-    pub fn tail_pairs(&self, draw: &Draw) -> Share {
+    pub(crate) fn tail_pairs(&self, draw: &Draw) -> Share {
         alarms_of(&self.ratios(|round| round.tail), draw)
     }
 
@@ -101,22 +98,26 @@ impl Noise {
 
     /// The values that a baseline would store for the first subject of every comparison: the medians over
     /// rounds of the logarithm of p50, with and without the reference.
-    #[must_use]
-    pub fn as_runs(&self) -> Vec<Measured> {
+    pub(crate) fn as_runs(&self) -> Vec<Measured> {
         let of_run = |run: &Run| {
             let over_rounds = |value: &dyn Fn(&Round) -> f64| {
                 median(&run.rounds.iter().map(value).collect::<Vec<f64>>())
             };
             let normalised = over_rounds(&|round| (round.p50[0] / round.reference).ln())?;
-            Some(run_of(normalised, over_rounds(&|round| round.p50[0].ln())?))
+            let own = over_rounds(&|round| round.p50[0].ln())?;
+            Some(Measured {
+                normalised_ln: Some(normalised),
+                round_ln: Some(own),
+                raw: own.exp(),
+                rounds: 1,
+            })
         };
         self.runs.iter().filter_map(of_run).collect()
     }
 
-    /// How often the usual gate raises an alarm in a suite: the mean, p95 or p99 of any case is 20 % above
+    /// The share of suites in which the usual gate raises an alarm: the mean, p95 or p99 of any case is 20 % above
     /// the number stored by another run.
-    #[must_use]
-    pub fn naive(&self, draw: &Draw) -> Share {
+    pub(crate) fn naive(&self, draw: &Draw) -> Share {
         let mut rng = SmallRng::seed_from_u64(draw.seed);
         let mut share = Share::default();
         if self.runs.len() < 2 {
@@ -220,8 +221,7 @@ fn read(line: &str, all: &mut Vec<Noise>) -> Option<()> {
 
 /// The lines of a comparison of a server with itself, without the rounds in which a side was starved; `None`
 /// for other records, and for one with too few operations for a p99.
-#[must_use]
-pub fn lines(state: &str, number: usize, record: &Record) -> Option<String> {
+pub(crate) fn lines(state: &str, number: usize, record: &Record) -> Option<String> {
     let [a, b] = record.cases.as_slice() else {
         return None;
     };
@@ -254,10 +254,10 @@ fn figures((a, b): (&RoundSummary, &RoundSummary)) -> Option<[u64; 5]> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::proof::of_baselines;
+    use loadline_measure::proof::of_baselines;
 
-    const STORED: &str = include_str!("../../testdata/noise.csv");
+    use super::*;
+    use crate::STORED;
 
     fn draw(planted: f64, cases: usize) -> Draw {
         Draw {
@@ -325,13 +325,13 @@ mod tests {
             "run",
         ] {
             let error = Noise::parse(&format!("# one\n{bad}\n")).unwrap_err();
-            assert!(error.to_string().starts_with("Line 2 of"), "{bad}: {error}");
+            assert!(error.starts_with("Line 2 of"), "{bad}: {error}");
         }
     }
 
     #[test]
     fn what_a_record_is_written_as_is_read_back() {
-        use crate::record::{Case, Environment, Run as Head};
+        use loadline_measure::record::{Case, Environment, Run as Head};
         let case = |p50: u64| {
             let mut case = Case::default();
             let times = &mut case.response_time_ns;
