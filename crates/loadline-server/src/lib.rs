@@ -33,6 +33,8 @@ mod pubsub;
 mod rewrite;
 mod server;
 mod settings;
+#[cfg(feature = "slowdown")]
+mod slowdown;
 mod state;
 mod stats;
 mod unsynced;
@@ -42,10 +44,12 @@ mod waiting;
 const REDIS_VERSION: &str = "7.0.15";
 
 pub use error::Error;
-pub use listen::{Listen, ServerConfig, Slowdown};
+pub use listen::{Listen, ServerConfig};
 pub use loadline_store::Durability;
 pub use server::Server;
 pub use settings::Eviction;
+#[cfg(feature = "slowdown")]
+pub use slowdown::Slowdown;
 
 /// Whether the server supports the command `name`, in any case.
 #[must_use]

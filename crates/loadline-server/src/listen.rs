@@ -32,15 +32,6 @@ const BACKLOG: i32 = 4096;
 /// Silence of a peer after which the kernel probes it.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(300);
 
-/// A slowdown added to every command.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Slowdown {
-    /// Time that each command keeps the CPU busy.
-    pub burn: Duration,
-    /// Rounds of a short loop; an instruction count detects them, a clock does not.
-    pub work: u32,
-}
-
 /// The configuration of a server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -66,7 +57,8 @@ pub struct ServerConfig {
     /// The eviction policy at that limit.
     pub eviction: Eviction,
     /// A known slowdown, to test whether a measurement detects it.
-    pub slowdown: Option<Slowdown>,
+    #[cfg(feature = "slowdown")]
+    pub slowdown: Option<crate::Slowdown>,
     /// Receives warnings for the operator while the server runs, one sentence each. The default discards
     /// them.
     pub on_warning: fn(&str),
@@ -84,6 +76,7 @@ impl Default for ServerConfig {
             durability: Durability::default(),
             max_memory_bytes: 0,
             eviction: Eviction::None,
+            #[cfg(feature = "slowdown")]
             slowdown: None,
             on_warning: |_| {},
         }

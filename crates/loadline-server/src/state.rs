@@ -10,7 +10,6 @@ use loadline_store::{Evicted, Keyspace, Victim};
 
 use crate::buffer::Part;
 use crate::commands;
-use crate::listen::Slowdown;
 use crate::memory::Trimmer;
 use crate::persistence::Persistence;
 use crate::pubsub::{PubSub, Subscriptions};
@@ -51,7 +50,8 @@ pub(crate) struct Shared {
     /// Set by SHUTDOWN.
     pub(crate) shutdown: bool,
     /// A known slowdown of every command.
-    pub(crate) slowdown: Option<Slowdown>,
+    #[cfg(feature = "slowdown")]
+    pub(crate) slowdown: Option<crate::Slowdown>,
     pub(crate) warnings: Warnings,
     pub(crate) settings: Settings,
     pub(crate) trimmer: Trimmer,
@@ -461,6 +461,7 @@ impl Shared {
             killed: false,
             has_draining: false,
             shutdown: false,
+            #[cfg(feature = "slowdown")]
             slowdown: None,
             warnings: Warnings::new(|_| {}),
             settings: Settings::default(),

@@ -41,13 +41,10 @@ mod survival;
 mod table;
 mod transactions;
 
-use std::time::{Duration, Instant};
-
 use loadline_resp::Request;
 use loadline_resp::encode::Sink as _;
 
 use crate::buffer::{Output, Part};
-use crate::listen::Slowdown;
 use crate::state::{Replies, Session, Shared};
 pub(crate) use blocking::{release, wake};
 use call::Call;
@@ -90,8 +87,9 @@ pub(crate) fn execute(
 }
 
 fn execute_words(words: Words<'_>, session: &mut Session, shared: &mut Shared, out: &mut Output) {
+    #[cfg(feature = "slowdown")]
     if let Some(slowdown) = &shared.slowdown {
-        slow_down(slowdown);
+        crate::slowdown::slow_down(slowdown);
     }
     let begin = out.len();
     let noted = shared.noted();
@@ -128,28 +126,6 @@ fn finish(begin: usize, noted: u64, session: &mut Session, shared: &mut Shared, 
             session.unconfirmed.push(part);
         }
         shared.commit_much();
-    }
-}
-
-/// Applies the slowdown of a command. A separate function in every build, so that a profiler can name it and
-/// commands without it pay only for the call.
-#[inline(never)]
-fn slow_down(slowdown: &Slowdown) {
-    for round in 0..slowdown.work {
-        std::hint::black_box(round);
-    }
-    if !slowdown.burn.is_zero() {
-        burn(slowdown.burn);
-    }
-}
-
-/// Keeps the CPU busy for `time`.
-#[cold]
-#[inline(never)]
-fn burn(time: Duration) {
-    let begun = Instant::now();
-    while begun.elapsed() < time {
-        std::hint::spin_loop();
     }
 }
 

@@ -96,7 +96,10 @@ impl Server {
             .find_map(Listener::address)
             .map_or(0, |address| address.port());
         let mut shared = Shared::new(config.password.clone(), config.max_clients, port);
-        shared.slowdown = config.slowdown;
+        #[cfg(feature = "slowdown")]
+        {
+            shared.slowdown = config.slowdown;
+        }
         shared.warnings = Warnings::new(config.on_warning);
         if let Some(dir) = config.dir.clone() {
             Persistence::open(dir, config.durability, &mut shared)?;

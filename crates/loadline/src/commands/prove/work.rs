@@ -14,7 +14,7 @@ use crate::session::{self, Shell};
 use crate::slowdown::InjectedSlowdown;
 
 /// The function of the server that executes injected work.
-pub(super) const FUNCTION: &str = "loadline_server::commands::slow_down";
+pub(super) const FUNCTION: &str = "loadline_server::slowdown::slow_down";
 /// Rounds of injected work in the two comparisons that determine its cost.
 const FEW: u32 = 100;
 const MANY: u32 = 1_100;
