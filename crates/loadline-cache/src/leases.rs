@@ -18,7 +18,7 @@ use crate::{Error, requests};
 pub(crate) const CANNOT_LEASE: Error =
     Error::Settings("only a Redis server or a cluster has leases that processes share");
 
-/// Puts a value, or removes the lease only, if the lease has the token that is expected, or whatever it has.
+/// Puts a value, or removes the lease only, if the lease has the expected token, or any.
 const WRITE: &str = "\
 if ARGV[1] ~= '' and redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[2])
@@ -48,7 +48,7 @@ pub enum LeasedWrite<'a> {
         value: &'a [u8],
         /// The time for which it stays. `None`: no expiry.
         ttl: Option<Duration>,
-        /// The token that the lease must have. `None`: whatever it has.
+        /// The token that the lease must have. `None`: any.
         token: Option<&'a [u8]>,
     },
     /// Removes the value.

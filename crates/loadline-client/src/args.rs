@@ -11,7 +11,7 @@ use loadline_resp::{Protocol, encode};
 /// The most bytes of a 64-bit number as text.
 const INTEGER_BYTES: usize = 20;
 
-/// Takes arguments and writes them, as they will stand on the wire, to the end of a buffer.
+/// Takes arguments and writes them, in the form of the wire, to the end of a buffer.
 #[derive(Debug)]
 pub struct ArgWriter<'b> {
     out: &'b mut Vec<u8>,

@@ -22,7 +22,7 @@ use crate::{Address, Config, Error, Request, RetryPolicy, cmd};
 
 /// The reply to `HELLO` of a server that knows RESP3.
 const HELLO: &[u8] = b"%1\r\n$5\r\nproto\r\n:3\r\n";
-/// Memory that a connection and its few requests may take whatever they hear, beyond four times the bytes
+/// Memory that a connection and its few requests may take on any replies, beyond four times the bytes
 /// that came: vectors grow by doubling, and an element of a reply takes more room than its shortest bytes.
 const SPARE_BYTES: usize = 64 << 10;
 

@@ -20,7 +20,7 @@ pub struct Metrics {
 /// Metrics of the requests of one name.
 #[derive(Clone, Debug)]
 pub struct CommandMetrics {
-    /// Requests that came to their end, in whatever way but cancellation.
+    /// Requests that ended in any way but cancellation.
     pub requests: u64,
     /// Commands in them that ended with an error, of the server or of the connection.
     pub errors: u64,

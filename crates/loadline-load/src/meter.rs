@@ -204,7 +204,7 @@ impl<'b> Meter<'b> {
         self.part.ops += ops;
     }
 
-    /// Whether nothing has arrived for so long that an arrival at `now_ns` ends a stall.
+    /// Whether the time without an arrival is so long that an arrival at `now_ns` ends a stall.
     #[inline]
     pub(crate) fn is_quiet(&self, now_ns: u64) -> bool {
         self.quiet_ns(now_ns) >= SHORTEST_STALL_NS

@@ -118,7 +118,7 @@ pub fn bound(value: f64) -> String {
     }
 }
 
-/// A share in percent, with enough digits to be told from 0 and from 100.
+/// A share in percent, with enough digits to differ from 0 and from 100.
 #[must_use]
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;

@@ -45,7 +45,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that refuses what is over the limits.
+    /// A decoder with limits.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {

@@ -103,7 +103,7 @@ fn unescape(byte: u8) -> u8 {
     }
 }
 
-/// The byte that two hexadecimal digits stand for.
+/// The byte of two hexadecimal digits.
 fn hex_byte(high: u8, low: u8) -> Option<u8> {
     let digit = |byte| char::from(byte).to_digit(16);
     u8::try_from(digit(high)? * 16 + digit(low)?).ok()

@@ -3,7 +3,7 @@
 //!
 //! It works on bytes only. It is not a client: it has no sockets, no clocks and no notion of which reply
 //! answers which request. It trusts nothing that it reads: hostile bytes give an [`Error`], in memory that
-//! is in proportion to the bytes received, whatever lengths they announce.
+//! is in proportion to the bytes received, independent of the lengths that they announce.
 //!
 //! The main type is [`Decoder`], which reads replies into values that borrow from the buffer. [`Skipper`]
 //! counts replies where their content does not matter, [`RequestParser`] is the server's side, and

@@ -91,7 +91,7 @@ struct Open {
 }
 
 impl Skipper {
-    /// A skipper that refuses what is over the limits.
+    /// A skipper with limits.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {

@@ -166,7 +166,7 @@ impl Eviction {
         named.map_or("", |(name, _)| name)
     }
 
-    /// By what the store chooses among the keys.
+    /// The order in which the store chooses among the keys.
     pub(crate) fn victim(self) -> Option<Victim> {
         match self {
             Self::None => None,

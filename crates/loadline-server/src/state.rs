@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     pub(crate) has_postponed: bool,
     /// The size of the data in bytes when it was last computed, and the time of that.
     added_up: Option<(usize, Instant)>,
-    /// By what the databases evict.
+    /// The order in which the databases evict.
     victim: Option<Victim>,
     /// The database in which eviction continues.
     evicting: usize,

@@ -6,7 +6,7 @@ use std::time::Instant;
 use loadline_measure::doctor::Evidence;
 use loadline_measure::record::{Environment, Noise, Record};
 
-/// Looks at the machine; what cannot be told stays empty.
+/// Examines the machine; unknown facts stay empty.
 pub(crate) fn read() -> Environment {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();

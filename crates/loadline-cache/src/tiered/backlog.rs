@@ -250,7 +250,7 @@ impl Backlog {
         }
     }
 
-    /// Values and invalidations that nobody is writing.
+    /// Values and invalidations that are not being written.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         (self.waiting.len() - self.deletes, self.deletes)
     }

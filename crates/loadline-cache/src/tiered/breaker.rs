@@ -180,7 +180,7 @@ impl Circuit {
         }
     }
 
-    /// Takes a reply that is no success: a probe has found that there is somebody to ask.
+    /// Takes a reply that is no success: a probe has found that the store answers.
     fn answered(&mut self) {
         if matches!(self.state, State::Probing { .. }) {
             self.state = State::Closed { failures: 0 };

@@ -119,7 +119,7 @@ impl<K: Key, V: Send + Sync + 'static> Builder<K, V> {
         self
     }
 
-    /// The same, with the bytes of a value: what it takes itself and what it holds. Default [`Weigh`], which counts both.
+    /// The same, with the bytes of a value: its own size and that of its memory. Default [`Weigh`], which counts both.
     #[must_use]
     pub fn memory(
         mut self,

@@ -64,7 +64,7 @@ pub enum Found {
 }
 
 impl Found {
-    /// The tier (`memory`, `tier` or `load`), and what was found there.
+    /// The tier (`memory`, `tier` or `load`), and its outcome.
     #[must_use]
     pub fn parts(&self) -> (&'static str, &'static str) {
         match self {

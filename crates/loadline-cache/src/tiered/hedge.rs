@@ -110,7 +110,7 @@ impl Hedge {
         }
     }
 
-    /// Whether so many reads are past their deadline that another one would be, too.
+    /// Whether the number of reads past their deadline is so high that another one would be, too.
     pub(crate) fn is_overdue(&self) -> bool {
         self.late.load(Relaxed) >= self.most_late
     }

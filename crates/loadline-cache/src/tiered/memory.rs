@@ -103,7 +103,7 @@ impl<K: Hash + Eq + Clone, V> Memory<K, V> {
         self.entries.get(key)
     }
 
-    /// Inserts an entry. Returns what it has replaced and pushed out.
+    /// Inserts an entry. Returns the replaced and evicted entries.
     pub(crate) fn insert(&self, key: K, entry: Entry<V>) -> (Option<Entry<V>>, Evicted<K, V>) {
         // Dropping plain data runs no code that could use the cache.
         let older = match std::mem::needs_drop::<V>() {

@@ -1,4 +1,4 @@
-//! Counts of what the tiers did.
+//! Counts of the operations on the tiers.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

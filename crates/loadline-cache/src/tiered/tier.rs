@@ -178,7 +178,7 @@ impl Tier {
         self
     }
 
-    /// The version of what the codec writes. Values of another one count as misses and are replaced. Default 0.
+    /// The schema version of encoded values. Values of another one count as misses and are replaced. Default 0.
     #[must_use]
     pub fn schema(mut self, version: u32) -> Self {
         self.format.schema = version;

@@ -52,7 +52,7 @@ pub(crate) struct Warming<K> {
     done: WarmUp,
 }
 
-/// Keys that are read together. Nobody else loads or writes them meanwhile.
+/// Keys that are read together. No other call loads or writes them meanwhile.
 pub(crate) struct Batch<'c, K: Key, V> {
     leads: Vec<(Lead<K, V>, Vec<u8>)>,
     _in_flight: Held<'c>,
@@ -180,7 +180,7 @@ impl<K: Key, V> Core<K, V> {
         }
     }
 
-    /// The right to read a key, unless somebody else is about it or the tier does not have its newest value.
+    /// The right to read a key, unless another call is reading it or the tier does not have its newest value.
     fn lead_of(&self, lower: &Lower<K, V>, key: &K) -> Option<(Lead<K, V>, Vec<u8>)> {
         let Joined::Lead(lead) = self.flights.join(key) else {
             return None;

@@ -220,7 +220,7 @@ mod tests {
         route(&meta, &wire).map_err(|error| error.to_string())
     }
 
-    /// A command of this text, by what is known of its name.
+    /// A command of this text, routed by the facts about its name.
     fn text(line: &str) -> Result<Route, String> {
         let mut words = line.split(' ');
         let name = words.next().unwrap();

@@ -304,7 +304,7 @@ fn node<B: AsRef<[u8]>>(frame: &Frame<B>, asked: &Node) -> Result<Option<Node>, 
     Ok(Some(Node::new(host, port)))
 }
 
-/// The address among the remarks about a node, which stand after its id as names and values in turn.
+/// The address among the remarks about a node, which follow its id as names and values in turn.
 fn remarked_ip<B: AsRef<[u8]>>(rest: &[Frame<B>]) -> Option<&[u8]> {
     let remarks = list(rest.get(1)?)?;
     let pair = remarks

@@ -1,4 +1,4 @@
-//! Users and what they may do.
+//! Users and their permissions.
 
 use super::*;
 

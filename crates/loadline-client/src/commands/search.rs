@@ -20,7 +20,7 @@ commands! {
     ///
     /// Redis documentation: [`FT.ALIASDEL`](https://redis.io/docs/latest/commands/ft.aliasdel/).
     ft_alias_del(alias: impl Arg) -> () = "FT.ALIASDEL"(alias);
-    /// Lets a name stand for an index, whether it did for another one or not.
+    /// Makes a name an alias of an index, in place of any other.
     ///
     /// Redis documentation: [`FT.ALIASUPDATE`](https://redis.io/docs/latest/commands/ft.aliasupdate/).
     ft_alias_update(alias: impl Arg, index: impl Arg) -> () = "FT.ALIASUPDATE"(alias, index);
@@ -57,7 +57,7 @@ commands! {
     ///
     /// Redis documentation: [`FT.DICTDUMP`](https://redis.io/docs/latest/commands/ft.dictdump/).
     ft_dict_dump<T>(dictionary: impl Arg) -> T = "FT.DICTDUMP"(dictionary);
-    /// Removes an index, and keeps what it was made of.
+    /// Removes an index, and keeps its documents.
     ///
     /// Redis documentation: [`FT.DROPINDEX`](https://redis.io/docs/latest/commands/ft.dropindex/).
     ft_drop_index(index: impl Arg) -> () = "FT.DROPINDEX"(index) + DropIndexOptions;

@@ -233,7 +233,7 @@ options! {
     FlushOptions {
         /// Frees the memory in the background.
         in_background() -> R = ("ASYNC");
-        /// Frees the memory before the reply, whatever the setting of the server.
+        /// Frees the memory before the reply, under any setting of the server.
         sync() -> R = ("SYNC");
     }
     /// The options of [`lolwut`].
@@ -257,7 +257,7 @@ options! {
     ShutdownOptions {
         /// Writes no snapshot.
         no_save() -> R = ("NOSAVE");
-        /// Writes a snapshot, whatever the settings of the server.
+        /// Writes a snapshot, under any settings of the server.
         save() -> R = ("SAVE");
         /// Does not wait for replicas.
         now() -> R = ("NOW");

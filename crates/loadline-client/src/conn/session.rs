@@ -18,7 +18,7 @@ use crate::cluster::Node;
 use crate::config::Peer;
 use crate::{Address, Config, ConnectionEvent, Credentials, Error, Flags, ServerError};
 
-/// The most times that a request is handed to a server, whatever the policy.
+/// The most times that a request is handed to a server, under any policy.
 pub(crate) const MOST_TRIES: u8 = 3;
 /// The least time between two connections that are given up since the server has become a replica.
 const DEMOTION_PAUSE: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Undoes what a borrower did to the state of a connection.
+//! Resets the state of a connection after a borrower changed it.
 
 use std::time::Duration;
 

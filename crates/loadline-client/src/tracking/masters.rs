@@ -1,4 +1,4 @@
-//! The state of the masters of a cluster whose changes are reported, whoever connects to them.
+//! The state of the masters of a cluster whose changes are reported, independent of the shell that connects to them.
 
 use std::time::{Duration, Instant};
 

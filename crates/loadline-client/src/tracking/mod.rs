@@ -3,7 +3,7 @@
 //! [`Tracking`] (feature `tokio`) and [`blocking::Tracking`](crate::blocking::Tracking) have a connection of
 //! their own, on which the server reports every change of the keys with given prefixes (`CLIENT TRACKING` in broadcasting
 //! mode), no matter what causes it: another client, this one, or the end of a time to live. They begin again after an outage, and
-//! announce it as [`Invalidation::Gap`] in its place: whatever was read before can be outdated then.
+//! announce it as [`Invalidation::Gap`] in its place: values that were read before can be outdated then.
 //!
 //! A value that is read while it changes needs care. The notice can be handled before the reply to the read, so a cache
 //! has to mark a key before it reads it, and keep the value only if no notice came in between.

@@ -34,7 +34,7 @@ pub enum LimitedBy {
     Tail,
     /// The machine was disturbed, so the target was not the limit.
     Noise,
-    /// Server and network cannot be told apart because the server's CPU time is unknown, or the search ended
+    /// Server and network cannot be distinguished because the server's CPU time is unknown, or the search ended
     /// too early.
     Unknown,
     /// No rate failed up to the highest one that was allowed.

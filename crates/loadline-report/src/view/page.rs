@@ -30,7 +30,7 @@ pub(super) struct Page<'r> {
 }
 
 impl<'r> Page<'r> {
-    /// The page of a record: the only place where kinds of answers are told apart.
+    /// The page of a record: the only place that distinguishes kinds of answers.
     pub(super) fn of(record: &'r Record) -> Self {
         let of_cases = Self {
             title: cases::title(record),

@@ -382,7 +382,7 @@ impl Mode<'_> {
 }
 
 impl<'r> Curve<'r> {
-    /// The cell of the size to use, where that can be told.
+    /// The cell of the size to use, where that is known.
     fn recommended(&self) -> Option<&'r Case> {
         let recommended = self.answer.as_ref()?.recommended()?;
         let is_recommended = |case: &&&Case| sizes::of_case(case) == recommended;

@@ -85,7 +85,7 @@ impl Rig {
         persistence.hangs_at = Some(persistence.log.position());
     }
 
-    /// The sync comes to its end.
+    /// The sync ends.
     fn go_on(&mut self) {
         let persistence = self.persistence();
         persistence.log.sync().unwrap();

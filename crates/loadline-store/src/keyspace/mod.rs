@@ -165,7 +165,7 @@ impl Keyspace {
         self.on_expiry = Some(on_expiry);
     }
 
-    /// Shows what is at `key` and when it goes. That is no use of the entry.
+    /// Shows the value of `key` and its expiry. That is no use of the entry.
     pub fn peek<R>(
         &self,
         key: &[u8],
@@ -349,14 +349,14 @@ impl Keyspace {
         }
     }
 
-    /// Gives the value of `from`, with its expiry, the name `to`, in the place of what is there. Says
+    /// Gives the value of `from`, with its expiry, the name `to`, in place of the current one. Says
     /// whether there was one.
     pub fn rename(&self, from: &[u8], to: &[u8], now: u64) -> bool {
         let loose = self.take_loose(from, now);
         loose.map(|loose| self.put_loose(to, &loose)).is_some()
     }
 
-    /// Copies the value of `from`, with its expiry, to `to` in `target`, in the place of what is there.
+    /// Copies the value of `from`, with its expiry, to `to` in `target`, in place of the current one.
     /// Says whether there was one.
     pub fn copy(&self, from: &[u8], target: &Self, to: &[u8], now: u64) -> bool {
         let copy = {
@@ -367,7 +367,7 @@ impl Keyspace {
         copy.map(|copy| target.put_loose(to, &copy)).is_some()
     }
 
-    /// Moves `key` to `target`, in the place of what is there, and says whether it was here.
+    /// Moves `key` to `target`, in place of the current value, and says whether it was here.
     pub fn move_to(&self, target: &Self, key: &[u8], now: u64) -> bool {
         let loose = self.take_loose(key, now);
         loose.map(|loose| target.put_loose(key, &loose)).is_some()
@@ -488,7 +488,7 @@ impl Keyspace {
     /// many, and returns the cursor to go on from, 0 at the end. A walk starts with cursor 0.
     ///
     /// A key's shard never changes and a shard is shown whole, so a key that is there during the
-    /// whole walk is shown exactly once, whatever else comes and goes.
+    /// whole walk is shown exactly once, even if others are added or removed.
     pub fn scan(
         &self,
         cursor: u64,

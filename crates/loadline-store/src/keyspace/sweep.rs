@@ -26,7 +26,7 @@ impl Remaining {
 }
 
 impl Keyspace {
-    /// Frees all entries whose time has come, and returns what is left, in one walk over the shards.
+    /// Frees all expired entries, and returns the sizes of the others, in one walk over the shards.
     pub(crate) fn expire_all(&self, now: u64) -> Remaining {
         let shards = self.shards.get().map_or(&[][..], |shards| shards);
         let each = (0..shards.len()).map(|index| {

@@ -59,7 +59,7 @@ pub(crate) struct Examined {
     pub(crate) broken: Option<Broken>,
     synced: u64,
     pub(crate) mark: FoundMark,
-    /// Names of files that hold what was cut off before.
+    /// Names of files with the bytes that were cut off before.
     pub(crate) kept: Vec<String>,
     /// Whether only the part behind the end of the log says why its first segment is not that of the store.
     lacks_start: bool,
@@ -152,7 +152,7 @@ impl Names {
     }
 }
 
-/// Finds out what is left of the log in `storage`, and changes nothing.
+/// Examines the log in `storage`, and changes nothing.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::Version`]; [`Error::Damaged`] for a missing file.

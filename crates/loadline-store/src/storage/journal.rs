@@ -1,4 +1,4 @@
-//! A directory in memory that writes down what is done to it, fails where it is asked to, and can be brought to
+//! A directory in memory that records every operation, fails where it is asked to, and can be brought to
 //! every state that a crash could have left.
 
 use std::collections::BTreeMap;

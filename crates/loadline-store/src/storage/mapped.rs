@@ -17,12 +17,12 @@
 //!    that truncates the file by force can end this process with SIGBUS, as can a disk that cannot read back
 //!    a page; both are like `kill -9` for the store.
 //! 6. **Advice changes no bytes.** [`use_huge_page`] moves memory to other physical pages. What a program reads and
-//!    writes there stays the same, whoever owns it.
+//!    writes there stays the same, under any owner.
 //!    The same holds for [`write_back`], which only tells the kernel when to write.
 //! 7. **A prefetch is a hint.** [`prefetch`] gets a reference, so the memory is there, and it neither reads nor writes it as
 //!    far as a program can see.
 //! 8. **Zeros go where no one writes.** Pages are prepared by writing zeros to them, also by another thread than the writer.
-//!    Whoever does it, or writes a record that ends above `prepared`, holds `preparing`, and zeros are written from the larger
+//!    A thread that does it, or writes a record that ends above `prepared`, holds `preparing`, and zeros are written from the larger
 //!    one of `prepared` and `published` on. A record that is being written without the lock lies below `prepared`.
 #![expect(
     unsafe_code,
@@ -134,7 +134,7 @@ pub(super) struct Mapping {
     synced: AtomicUsize,
     /// Bytes from the beginning up to which pages were prepared.
     prepared: AtomicUsize,
-    /// Held by whoever prepares pages or writes above `prepared` (8).
+    /// Held while pages are prepared or bytes are written above `prepared` (8).
     preparing: Mutex<()>,
 }
 

@@ -341,7 +341,7 @@ impl Store {
     /// their values and returns the cursor to continue from, 0 at the end. A walk starts with cursor 0.
     /// Keys that hold no string are passed over. `visit` must not call this store.
     ///
-    /// A key that is there during the whole walk is shown exactly once, whatever else comes and goes.
+    /// A key that is there during the whole walk is shown exactly once, even if others are added or removed.
     ///
     /// # Errors
     /// Those of [`get`](Self::get).

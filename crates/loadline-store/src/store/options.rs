@@ -40,7 +40,7 @@ pub struct Options {
     pub value_in_log_bytes: usize,
     /// Largest segment of the log, in bytes. Smaller ones are made while the store holds little.
     pub segment_bytes: u64,
-    /// Bytes of the log that are allowed besides what is in proportion to the live bytes. With little, a log that holds
+    /// Bytes of the log that are allowed in addition to those in proportion to the live bytes. With few, a log that holds
     /// few data is reclaimed often, and its segments are small. On a small disk, an eighth of the disk if that is less.
     pub slack_bytes: u64,
     /// Bytes of the log that are allowed besides the live ones while writes go on, if that is more than the above. A second
@@ -159,7 +159,7 @@ impl Options {
         }
     }
 
-    /// The same, with `bytes` bytes of the log allowed besides what is in proportion to the live bytes.
+    /// The same, with `bytes` bytes of the log allowed in addition to those in proportion to the live bytes.
     #[must_use]
     pub fn slack_bytes(self, bytes: u64) -> Self {
         Self {

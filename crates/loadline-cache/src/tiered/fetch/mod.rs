@@ -47,7 +47,7 @@ struct Slot<K: Key, V> {
     is_in_no_backlog: bool,
     /// Whether the tier below is bypassed.
     is_bypassed: bool,
-    /// Whether the tier below has just kept this call waiting in vain.
+    /// Whether the tier below has just kept this call waiting without a result.
     was_slow: bool,
     /// Whether the tier below has answered, or failed at once, as where the key holds a list.
     was_read: bool,
@@ -80,7 +80,7 @@ pub(crate) enum Work<'c, V> {
     Release(Release),
     /// A pause before [`Core::poll`].
     Pause(Duration),
-    /// The outcome of somebody else's call.
+    /// The outcome of another call.
     Wait(usize, Arc<Flight<V>>),
 }
 
@@ -95,7 +95,7 @@ impl<K: Key, V> Fetch<K, V> {
         &self.slots[loading.slot].key
     }
 
-    /// A call of somebody else to wait for, once there is nothing else to do.
+    /// Another call to wait for, once there is nothing else to do.
     fn next_wait(&self) -> Option<(usize, Arc<Flight<V>>)> {
         let slots = self.slots.iter().enumerate();
         let mut waiting = slots.filter_map(|(index, slot)| Some((index, slot.wait.clone()?)));

@@ -195,7 +195,7 @@ impl<'c> Schedule<'c> {
         }
     }
 
-    /// Checks the memory of the processes that have been told of all changes.
+    /// Checks the memory of the processes that have received all changes.
     fn check_memory(&self) {
         let told = self.cores.iter().zip(&self.world.notices);
         for (core, _) in told.filter(|(_, notices)| notices.is_empty()) {

@@ -176,7 +176,7 @@ impl Slots {
         }
     }
 
-    /// Frees the last slots that nobody uses, if most are not used.
+    /// Frees unused slots at the end, if most are unused.
     pub(super) fn trim(&mut self) {
         let in_use = |slot: &Slot| slot.done || slot.waker.is_some();
         let len = self
@@ -248,7 +248,7 @@ pub(crate) struct SlotReplies<'s> {
 }
 
 impl<'s> SlotReplies<'s> {
-    /// The next reply, of whatever kind.
+    /// The next reply, of any kind.
     fn next_of_any_kind(&mut self) -> Result<Reply<'s>, Error> {
         let protocol = |source| Error::Protocol {
             maybe_executed: true,

@@ -96,7 +96,7 @@ impl Sealed {
         self.end() / LEAST_RATIO
     }
 
-    /// Whether the records are so many that no hint of them can be short enough.
+    /// Whether there are too many records for a short enough hint.
     pub(crate) fn has_too_many_records(&self) -> bool {
         let records = self.sequence.saturating_sub(self.head.sequence);
         let least = records.saturating_mul(LEAST_RECORD_BYTES);

@@ -1,4 +1,4 @@
-//! The file of a hint, and what it is good for.
+//! The file of a hint, and the records that it covers.
 
 use std::io;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ impl Random {
     }
 }
 
-/// The way in which a store comes to its end.
+/// The way in which a store ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Close,

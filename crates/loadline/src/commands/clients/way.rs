@@ -1,4 +1,4 @@
-//! Where drivers connect, and what they are told first.
+//! The addresses of drivers, and their first line.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -84,7 +84,7 @@ pub(super) fn load(target: &Opened, case: &Case, prefix: &str) -> Result<(), Fai
     Ok(())
 }
 
-/// Where and as whom drivers connect.
+/// The address and the user of drivers.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     pub(super) host: String,

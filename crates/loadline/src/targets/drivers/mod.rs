@@ -165,7 +165,7 @@ impl Running {
     /// Runs a block.
     ///
     /// # Errors
-    /// The reason why it came to no result that can be believed.
+    /// The reason why it has no credible result.
     pub(crate) fn block(
         &mut self,
         stop: Stop,
