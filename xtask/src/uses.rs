@@ -56,7 +56,7 @@ struct Modules<'a> {
 /// Names that were looked up, each in a module.
 type Seen = BTreeSet<(usize, String)>;
 
-/// What a path leads to.
+/// The target of a path.
 enum Target {
     Module(usize),
     /// An item that this module defines, or a name of it that only a macro can have made.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Instant;
 
-use loadline_measure::doctor::Evidence;
+use loadline_measure::doctor::Observed;
 use loadline_measure::record::{Environment, Noise, Record};
 
 /// Examines the machine; unknown facts stay empty.
@@ -89,18 +89,18 @@ impl Counters {
         }
     }
 
-    /// Evidence about the time since they were read.
-    pub(crate) fn since(&self) -> Evidence {
+    /// Observations of the time since they were read.
+    pub(crate) fn since(&self) -> Observed {
         let now = Self::read();
         let micros = self.begun.elapsed().as_micros().max(1) as f64;
         let stalled = now.stall_us.zip(self.stall_us);
-        Evidence {
+        Observed {
             cpu_pressure: stalled.map(|(now, then)| now.saturating_sub(then) as f64 / micros),
             steal: now.cpu.zip(self.cpu).and_then(|(now, then)| {
                 let all = now.all.checked_sub(then.all).filter(|ticks| *ticks > 0)?;
                 Some(now.stolen.saturating_sub(then.stolen) as f64 / all as f64)
             }),
-            ..Evidence::default()
+            ..Observed::default()
         }
     }
 }

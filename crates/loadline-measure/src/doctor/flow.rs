@@ -187,7 +187,7 @@ fn causes(stalls: &[Stall]) -> String {
 }
 
 pub(super) fn steal(seen: &Evidence) -> Option<Finding> {
-    let stolen = seen.steal.filter(|share| *share > STOLEN);
+    let stolen = seen.observed.steal.filter(|share| *share > STOLEN);
     let pauses = seen.cpu_pauses.filter(|pauses| pauses.real_time);
     let paused = pauses
         .map(|pauses| (pauses, paused_share(&pauses, seen.measured_ns)))

@@ -58,17 +58,10 @@ pub struct Finding {
     pub what_to_do: String,
 }
 
-/// The observations of one case and its server. Values that were not observed are `None` or empty.
+/// Observations of a server and its machine beside the blocks of a case. Values that were not observed are `None` or
+/// empty.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Evidence {
-    /// The subject of the findings, such as "embedded, get".
-    pub scope: String,
-    /// Whether the generator's threads execute the operations themselves, without a server.
-    pub is_in_process: bool,
-    /// Operations that the generator counted.
-    pub ops: u64,
-    /// Connections of the scenario, over all rounds.
-    pub connections: u64,
+pub struct Observed {
     /// Connections that the server accepted during the case.
     pub connections_opened: Option<u64>,
     /// Operations that the server counted during the case, of the kinds that the workload declares.
@@ -76,18 +69,8 @@ pub struct Evidence {
     /// Commands that the server counted during the case and the workload does not declare, with their counts;
     /// Loadline's own queries are excluded.
     pub undeclared: Vec<(String, u64)>,
-    /// Share of one CPU that the busiest thread of the generator worked on; waiting awake is no work.
-    pub generator_busy: Option<f64>,
     /// Operations per second on a null server, over those on this one.
     pub null_speedup: Option<f64>,
-    /// Share of one CPU that the server used.
-    pub server_busy: Option<f64>,
-    /// Lag of the generator: lateness of the starts of operations (open loop).
-    pub lag: Option<LatencySummary>,
-    /// Response times.
-    pub response: LatencySummary,
-    /// Service times.
-    pub service: LatencySummary,
     /// Share of the time in which tasks of the machine waited for a CPU.
     pub cpu_pressure: Option<f64>,
     /// Share of the time in which the generator was runnable and waited for a CPU.
@@ -96,14 +79,6 @@ pub struct Evidence {
     pub server_wait: Option<f64>,
     /// Number of times that the CPU quota of the server's control group stopped it, if it runs on the same machine.
     pub server_throttled: Option<Throttled>,
-    /// Failed operations.
-    pub errors: u64,
-    /// The most frequent error.
-    pub main_error: Option<String>,
-    /// Share of the reads that found something.
-    pub hit_ratio: Option<f64>,
-    /// Whether the reads should find something.
-    pub reads_should_hit: bool,
     /// Persistence that the server has on, such as "appendonly yes".
     pub persistence: Vec<String>,
     /// Keys that the server evicted during the run.
@@ -112,28 +87,61 @@ pub struct Evidence {
     pub swapped_bytes: Option<u64>,
     /// Other clients that were active on the server during the run.
     pub other_clients: Option<u64>,
-    /// The shortest block.
-    pub shortest_block_ns: Option<u64>,
     /// The fewest clock readings in a block.
     pub clock_reads: Option<u64>,
-    /// Whether the case reached a steady state.
-    pub steady: Option<bool>,
-    /// Operations that the schedule held (open loop).
-    pub planned: Option<u64>,
-    /// Scheduled operations that were never sent.
-    pub not_sent: Option<u64>,
-    /// Median response time at the end of a block over that at its beginning (open loop).
-    pub response_growth: Option<f64>,
-    /// The measured time of the case, over all rounds.
-    pub measured_ns: u64,
-    /// Stalls that are long enough to report.
-    pub stalls: Vec<Stall>,
-    /// Pauses of this machine's CPUs.
-    pub cpu_pauses: Option<CpuPauses>,
     /// Share of the machine's CPU time taken by its host.
     pub steal: Option<f64>,
+}
+
+/// The evidence of one case: its figures, and the observations of its server.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Evidence {
+    /// The subject of the findings, such as "embedded, get".
+    scope: String,
+    /// Whether the generator's threads execute the operations themselves, without a server.
+    is_in_process: bool,
+    /// Operations that the generator counted.
+    ops: u64,
+    /// Connections of the scenario, over all rounds.
+    connections: u64,
+    /// Share of one CPU that the busiest thread of the generator worked on; waiting awake is no work.
+    generator_busy: Option<f64>,
+    /// Share of one CPU that the server used.
+    server_busy: Option<f64>,
+    /// Lag of the generator: lateness of the starts of operations (open loop).
+    lag: Option<LatencySummary>,
+    /// Response times.
+    response: LatencySummary,
+    /// Service times.
+    service: LatencySummary,
+    /// Failed operations.
+    errors: u64,
+    /// The most frequent error.
+    main_error: Option<String>,
+    /// Share of the reads that found something.
+    hit_ratio: Option<f64>,
+    /// Whether the reads should find something.
+    reads_should_hit: bool,
+    /// The shortest block.
+    shortest_block_ns: Option<u64>,
+    /// Whether the case reached a steady state.
+    steady: Option<bool>,
+    /// Operations that the schedule held (open loop).
+    planned: Option<u64>,
+    /// Scheduled operations that were never sent.
+    not_sent: Option<u64>,
+    /// Median response time at the end of a block over that at its beginning (open loop).
+    response_growth: Option<f64>,
+    /// The measured time of the case, over all rounds.
+    measured_ns: u64,
+    /// Stalls that are long enough to report.
+    stalls: Vec<Stall>,
+    /// Pauses of this machine's CPUs.
+    cpu_pauses: Option<CpuPauses>,
     /// The speed of the rounds, compared with the best of them.
-    pub slow_rounds: Option<SlowRounds>,
+    slow_rounds: Option<SlowRounds>,
+    /// Observations of the server and the machine.
+    observed: Observed,
 }
 
 /// Periods of a control group with a CPU quota.
@@ -164,13 +172,26 @@ impl Throttled {
 
 impl Evidence {
     /// Whether the CPU quota of the server's control group stopped it often enough to be the limit.
-    pub(crate) fn is_throttled(&self) -> bool {
-        self.server_throttled.is_some_and(|seen| seen.is_limit())
+    fn is_throttled(&self) -> bool {
+        let seen = &self.observed.server_throttled;
+        seen.is_some_and(|seen| seen.is_limit())
     }
 
-    /// The evidence in a case itself, without that of the server and the machine.
+    /// The evidence of something that is not a case, such as a node of a cluster. `scope` is the subject of the findings,
+    /// such as "embedded, get", and `ops` the number of operations that the generator counted.
     #[must_use]
-    pub fn of_case(case: &Case) -> Self {
+    pub fn of_scope(scope: String, ops: u64, observed: Observed) -> Self {
+        Self {
+            scope,
+            ops,
+            observed,
+            ..Self::default()
+        }
+    }
+
+    /// The evidence of a case.
+    #[must_use]
+    pub fn of_case(case: &Case, observed: Observed) -> Self {
         let main_error = case.errors.iter().max_by_key(|(_, count)| **count);
         Self {
             scope: scope(case),
@@ -201,7 +222,7 @@ impl Evidence {
             stalls: flow::long_stalls(case),
             cpu_pauses: case.cpu_pauses,
             slow_rounds: SlowRounds::of(case),
-            ..Self::default()
+            observed,
         }
     }
 

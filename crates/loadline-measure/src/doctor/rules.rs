@@ -54,7 +54,7 @@ const STALLED: f64 = 0.05;
 const GROWTH: f64 = 2.0;
 
 fn connection_per_operation(seen: &Evidence) -> Option<Finding> {
-    let opened = seen.connections_opened?;
+    let opened = seen.observed.connections_opened?;
     // Reconnecting and Loadline's own queries take a few connections; a connection per operation takes as
     // many as there are operations.
     let expected = seen
@@ -79,7 +79,7 @@ fn counts_differ(seen: &Evidence) -> Option<Finding> {
     let differs = |server_ops: &u64| {
         seen.ops.abs_diff(*server_ops) as f64 / seen.ops.max(1) as f64 > COUNT_SLACK
     };
-    let counted = seen.server_ops.filter(differs).map(|server_ops| {
+    let counted = seen.observed.server_ops.filter(differs).map(|server_ops| {
         let share = seen.ops.abs_diff(server_ops) as f64 / seen.ops.max(1) as f64;
         format!(
             "The generator counted {} operations and the server {server_ops}, a difference of {}.",
@@ -90,6 +90,7 @@ fn counts_differ(seen: &Evidence) -> Option<Finding> {
     // Ignore another user's health checks.
     let least = UNDECLARED.max((seen.ops as f64 * COUNT_SLACK) as u64);
     let extra: Vec<String> = seen
+        .observed
         .undeclared
         .iter()
         .filter(|(_, count)| *count > least)
@@ -116,12 +117,15 @@ fn generator_bound(seen: &Evidence) -> Option<Finding> {
         .generator_busy
         .zip(seen.server_busy)
         .filter(|(generator, server)| {
-            of_its_chance(*generator, seen.run_queue_wait) > BUSY
-                && of_its_chance(*server, seen.server_wait) < BUSY
+            of_its_chance(*generator, seen.observed.run_queue_wait) > BUSY
+                && of_its_chance(*server, seen.observed.server_wait) < BUSY
         });
-    let near = seen.null_speedup.filter(|times| *times < NULL_SPEEDUP);
+    let near = seen
+        .observed
+        .null_speedup
+        .filter(|times| *times < NULL_SPEEDUP);
     let busy = busy.map(|(generator, server)| {
-        let waited = match seen.run_queue_wait.filter(|waited| *waited > RUN_QUEUE_WAIT) {
+        let waited = match seen.observed.run_queue_wait.filter(|waited| *waited > RUN_QUEUE_WAIT) {
             Some(waited) => format!(" (and waited for one {} of the time)", percent(waited)),
             None => String::new(),
         };
@@ -162,7 +166,10 @@ fn late_starts(seen: &Evidence) -> Option<Finding> {
 
 /// The server's own quota, which looks like contention: it waits although CPUs are free.
 fn throttled(seen: &Evidence) -> Option<Finding> {
-    let periods = seen.server_throttled.filter(super::Throttled::is_limit)?;
+    let periods = seen
+        .observed
+        .server_throttled
+        .filter(super::Throttled::is_limit)?;
     Some(seen.finding(
         Rule::Quota,
         Severity::Warning,
@@ -176,12 +183,13 @@ fn throttled(seen: &Evidence) -> Option<Finding> {
 
 fn contention(seen: &Evidence) -> Option<Finding> {
     // Tasks that a quota stops wait for a CPU too, but for none that others use.
-    let pressure = seen.cpu_pressure.filter(|share| *share > PRESSURE);
+    let pressure = seen.observed.cpu_pressure.filter(|share| *share > PRESSURE);
     let pressure = pressure.filter(|_| !seen.is_throttled());
     let waited = seen
+        .observed
         .run_queue_wait
         .unwrap_or(0.0)
-        .max(seen.server_wait.unwrap_or(0.0));
+        .max(seen.observed.server_wait.unwrap_or(0.0));
     let waiting = Some(waited).filter(|share| *share > RUN_QUEUE_WAIT);
     let evidence = match (pressure, waiting) {
         (None, None) => return None,
@@ -257,13 +265,16 @@ fn reads_miss(seen: &Evidence) -> Option<Finding> {
 
 fn server_busy_elsewhere(seen: &Evidence) -> Option<Finding> {
     let mut active = Vec::new();
-    if !seen.persistence.is_empty() {
-        active.push(format!("it persists ({})", seen.persistence.join(", ")));
+    if !seen.observed.persistence.is_empty() {
+        active.push(format!(
+            "it persists ({})",
+            seen.observed.persistence.join(", ")
+        ));
     }
-    if let Some(keys) = seen.evicted_keys.filter(|keys| *keys > 0) {
+    if let Some(keys) = seen.observed.evicted_keys.filter(|keys| *keys > 0) {
         active.push(format!("it evicted {keys} keys"));
     }
-    if let Some(bytes) = seen.swapped_bytes.filter(|bytes| *bytes > 0) {
+    if let Some(bytes) = seen.observed.swapped_bytes.filter(|bytes| *bytes > 0) {
         active.push(format!("{bytes} bytes of its memory are swapped out"));
     }
     (!active.is_empty()).then(|| {
@@ -277,7 +288,7 @@ fn server_busy_elsewhere(seen: &Evidence) -> Option<Finding> {
 }
 
 fn other_clients(seen: &Evidence) -> Option<Finding> {
-    let clients = seen.other_clients.filter(|clients| *clients > 0)?;
+    let clients = seen.observed.other_clients.filter(|clients| *clients > 0)?;
     Some(seen.finding(
         Rule::OtherClients,
         Severity::Warning,
@@ -295,7 +306,10 @@ fn other_clients(seen: &Evidence) -> Option<Finding> {
 
 fn block_too_short(seen: &Evidence) -> Option<Finding> {
     let short = seen.shortest_block_ns.filter(|ns| *ns < BLOCK_NS);
-    let few = seen.clock_reads.filter(|reads| *reads < CLOCK_READS);
+    let few = seen
+        .observed
+        .clock_reads
+        .filter(|reads| *reads < CLOCK_READS);
     let evidence = match (short, few) {
         (None, None) => return None,
         (Some(ns), _) => format!(
@@ -360,7 +374,7 @@ fn overloaded(seen: &Evidence) -> Option<Finding> {
     // A busy machine or a slow generator keeps a rate from being reached, too.
     let is_server = seen
         .server_busy
-        .is_some_and(|busy| of_its_chance(busy, seen.server_wait) > BUSY);
+        .is_some_and(|busy| of_its_chance(busy, seen.observed.server_wait) > BUSY);
     let limit = if is_server {
         "The rate exceeds the capacity of the target"
     } else {

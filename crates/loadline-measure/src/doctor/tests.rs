@@ -21,10 +21,6 @@ fn clean() -> Evidence {
         is_in_process: false,
         ops: 200_000,
         connections: 500,
-        connections_opened: Some(502),
-        server_ops: Some(200_100),
-        undeclared: vec![("ping".to_owned(), 200)],
-        null_speedup: Some(1.5),
         generator_busy: Some(0.6),
         server_busy: Some(0.95),
         lag: Some(LatencySummary {
@@ -33,20 +29,11 @@ fn clean() -> Evidence {
         }),
         response: times,
         service: times,
-        cpu_pressure: Some(0.05),
-        run_queue_wait: Some(0.02),
-        server_wait: Some(0.02),
-        server_throttled: None,
         errors: 0,
         main_error: None,
         hit_ratio: Some(1.0),
         reads_should_hit: true,
-        persistence: Vec::new(),
-        evicted_keys: Some(0),
-        swapped_bytes: Some(0),
-        other_clients: Some(0),
         shortest_block_ns: Some(60_000_000),
-        clock_reads: Some(4_000),
         steady: Some(true),
         planned: Some(200_000),
         not_sent: Some(0),
@@ -60,13 +47,28 @@ fn clean() -> Evidence {
             total_ns: 60_000_000,
             longest_ns: 8_000_000,
         }),
-        steal: Some(0.002),
         slow_rounds: Some(SlowRounds {
             slow: 1,
             rounds: 24,
             echo: Some(1.4),
             cpu: 1.3,
         }),
+        observed: Observed {
+            connections_opened: Some(502),
+            server_ops: Some(200_100),
+            undeclared: vec![("ping".to_owned(), 200)],
+            null_speedup: Some(1.5),
+            cpu_pressure: Some(0.05),
+            run_queue_wait: Some(0.02),
+            server_wait: Some(0.02),
+            server_throttled: None,
+            persistence: Vec::new(),
+            evicted_keys: Some(0),
+            swapped_bytes: Some(0),
+            other_clients: Some(0),
+            clock_reads: Some(4_000),
+            steal: Some(0.002),
+        },
     }
 }
 
@@ -148,7 +150,7 @@ const FIRES: [(&str, Change, &str); 32] = [
     ),
     (
         "LL035",
-        |e| e.steal = Some(0.04),
+        |e| e.observed.steal = Some(0.04),
         "The host took 4 % of the CPU time (steal).",
     ),
     (
@@ -176,35 +178,35 @@ const FIRES: [(&str, Change, &str); 32] = [
     ),
     (
         "LL001",
-        |e| e.connections_opened = Some(199_000),
+        |e| e.observed.connections_opened = Some(199_000),
         "accepted 199000 connections during 200000 operations; expected 500",
     ),
     (
         "LL002",
-        |e| e.server_ops = Some(200_201),
+        |e| e.observed.server_ops = Some(200_201),
         "counted 200000 operations and the server 200201, a difference of 0.10 %",
     ),
     (
         "LL002",
-        |e| e.server_ops = Some(100_000),
+        |e| e.observed.server_ops = Some(100_000),
         "a difference of 50 %",
     ),
     (
         "LL002",
-        |e| e.undeclared = vec![("set".to_owned(), 200_000), ("del".to_owned(), 201)],
+        |e| e.observed.undeclared = vec![("set".to_owned(), 200_000), ("del".to_owned(), 201)],
         "executed 200000 SET and 201 DEL, which the workload does not declare",
     ),
     (
         "LL002",
         |e| {
-            e.server_ops = Some(100_000);
-            e.undeclared = vec![("set".to_owned(), 100_000)];
+            e.observed.server_ops = Some(100_000);
+            e.observed.undeclared = vec![("set".to_owned(), 100_000)];
         },
         "a difference of 50 %. In addition to 200000 operations, the server executed 100000 SET",
     ),
     (
         "LL003",
-        |e| e.null_speedup = Some(1.49),
+        |e| e.observed.null_speedup = Some(1.49),
         "null server was only 1.49 times as fast",
     ),
     (
@@ -219,22 +221,22 @@ const FIRES: [(&str, Change, &str); 32] = [
     ),
     (
         "LL005",
-        |e| e.cpu_pressure = Some(0.5),
+        |e| e.observed.cpu_pressure = Some(0.5),
         "waited for a CPU 50 % of the time (pressure stall)",
     ),
     (
         "LL005",
-        |e| e.run_queue_wait = Some(0.06),
+        |e| e.observed.run_queue_wait = Some(0.06),
         "Generator or server waited for a CPU 6 %",
     ),
     (
         "LL005",
-        |e| (e.cpu_pressure, e.run_queue_wait) = (Some(0.5), Some(0.06)),
+        |e| (e.observed.cpu_pressure, e.observed.run_queue_wait) = (Some(0.5), Some(0.06)),
         "50 % of the time (pressure stall), generator or server 6 %",
     ),
     (
         "LL005",
-        |e| e.server_wait = Some(0.07),
+        |e| e.observed.server_wait = Some(0.07),
         "Generator or server waited for a CPU 7 %",
     ),
     (
@@ -254,17 +256,17 @@ const FIRES: [(&str, Change, &str); 32] = [
     ),
     (
         "LL009",
-        |e| e.persistence = vec!["appendonly yes".to_owned()],
+        |e| e.observed.persistence = vec!["appendonly yes".to_owned()],
         "it persists (appendonly yes)",
     ),
     (
         "LL009",
-        |e| (e.evicted_keys, e.swapped_bytes) = (Some(5), Some(4_096)),
+        |e| (e.observed.evicted_keys, e.observed.swapped_bytes) = (Some(5), Some(4_096)),
         "it evicted 5 keys; 4096 bytes of its memory are swapped out",
     ),
     (
         "LL010",
-        |e| e.other_clients = Some(1),
+        |e| e.observed.other_clients = Some(1),
         "1 other client was active",
     ),
     (
@@ -272,7 +274,11 @@ const FIRES: [(&str, Change, &str); 32] = [
         |e| e.shortest_block_ns = Some(49_000_000),
         "took 49.0 ms",
     ),
-    ("LL011", |e| e.clock_reads = Some(999), "only 999 times"),
+    (
+        "LL011",
+        |e| e.observed.clock_reads = Some(999),
+        "only 999 times",
+    ),
     ("LL012", |e| e.steady = Some(false), "No steady state"),
     (
         "LL013",
@@ -289,7 +295,7 @@ const FIRES: [(&str, Change, &str); 32] = [
     ),
     (
         "LL010",
-        |e| e.other_clients = Some(3),
+        |e| e.observed.other_clients = Some(3),
         "3 other clients were active",
     ),
 ];
@@ -311,13 +317,16 @@ fn every_rule_fires_on_its_evidence_and_no_other_does() {
 #[test]
 fn rules_are_silent_up_to_their_limits() {
     let table: [Change; 13] = [
-        |e| (e.generator_busy, e.server_busy, e.server_wait) = (Some(0.97), Some(0.78), Some(0.03)),
-        |e| e.connections_opened = Some(1_000),
-        |e| e.server_ops = Some(200_200),
-        |e| e.server_ops = None,
+        |e| {
+            (e.generator_busy, e.server_busy, e.observed.server_wait) =
+                (Some(0.97), Some(0.78), Some(0.03))
+        },
+        |e| e.observed.connections_opened = Some(1_000),
+        |e| e.observed.server_ops = Some(200_200),
+        |e| e.observed.server_ops = None,
         |e| (e.generator_busy, e.server_busy) = (Some(0.97), Some(0.97)),
         |e| e.lag.as_mut().unwrap().p99 = Some(10_000),
-        |e| e.cpu_pressure = Some(0.1),
+        |e| e.observed.cpu_pressure = Some(0.1),
         |e| (e.hit_ratio, e.reads_should_hit) = (Some(0.5), false),
         |e| e.hit_ratio = Some(0.99),
         |e| e.shortest_block_ns = Some(50_000_000),
@@ -336,8 +345,8 @@ fn rules_are_silent_up_to_their_limits() {
 #[test]
 fn a_generator_that_waits_for_a_cpu_is_the_limit_too() {
     let found = after(|e| {
-        (e.generator_busy, e.run_queue_wait) = (Some(0.5), Some(0.45));
-        (e.server_busy, e.server_wait) = (Some(0.2), Some(0.1));
+        (e.generator_busy, e.observed.run_queue_wait) = (Some(0.5), Some(0.45));
+        (e.server_busy, e.observed.server_wait) = (Some(0.2), Some(0.1));
     });
     let rules: Vec<&str> = found.iter().map(|(rule, _)| rule.as_str()).collect();
     assert_eq!(rules, ["LL003", "LL005"]);
@@ -350,20 +359,20 @@ fn a_generator_that_waits_for_a_cpu_is_the_limit_too() {
     );
     // One that rests whenever it gets a CPU is short of CPUs, and not of speed.
     let resting = after(|e| {
-        (e.generator_busy, e.run_queue_wait) = (Some(0.15), Some(0.73));
-        (e.server_busy, e.server_wait) = (Some(0.05), Some(0.3));
+        (e.generator_busy, e.observed.run_queue_wait) = (Some(0.15), Some(0.73));
+        (e.server_busy, e.observed.server_wait) = (Some(0.05), Some(0.3));
     });
     assert_eq!(resting[0].0, "LL005");
     let starved = after(|e| {
-        (e.generator_busy, e.run_queue_wait) = (Some(0.5), Some(0.45));
-        (e.server_busy, e.server_wait) = (Some(0.5), Some(0.4));
+        (e.generator_busy, e.observed.run_queue_wait) = (Some(0.5), Some(0.45));
+        (e.server_busy, e.observed.server_wait) = (Some(0.5), Some(0.4));
     });
     assert_eq!(starved[0].0, "LL005");
 }
 
 #[test]
 fn a_single_error_is_not_called_none() {
-    let found = after(|e| (e.errors, e.ops, e.server_ops) = (1, 50_000_000, None));
+    let found = after(|e| (e.errors, e.ops, e.observed.server_ops) = (1, 50_000_000, None));
     assert_eq!(found[0].1, "1 of 50000000 operations (<0.01 %) failed.");
 }
 
@@ -429,7 +438,7 @@ fn case() -> Case {
 
 #[test]
 fn a_case_tells_what_it_knows() {
-    let evidence = Evidence::of_case(&case());
+    let evidence = Evidence::of_case(&case(), Observed::default());
     assert_eq!(evidence.scope, "embedded, get");
     assert_eq!(
         (evidence.ops, evidence.connections, evidence.errors),
@@ -469,9 +478,15 @@ fn growth_is_the_median_over_the_rounds() {
         interval(2, Some(90)),
         interval(3, Some(10)),
     ];
-    assert_eq!(Evidence::of_case(&case).response_growth, Some(4.0));
+    assert_eq!(
+        Evidence::of_case(&case, Observed::default()).response_growth,
+        Some(4.0)
+    );
     case.scenario.pacing = Pacing::Closed;
-    assert_eq!(Evidence::of_case(&case).response_growth, None);
+    assert_eq!(
+        Evidence::of_case(&case, Observed::default()).response_growth,
+        None
+    );
 }
 
 #[test]
@@ -527,7 +542,10 @@ fn only_a_busy_server_is_called_too_slow_for_a_rate() {
         let seen = Evidence {
             not_sent: Some(500),
             server_busy,
-            server_wait,
+            observed: Observed {
+                server_wait,
+                ..clean().observed
+            },
             ..clean()
         };
         let found = examine(&seen);
@@ -581,7 +599,7 @@ fn a_stall_of_a_call_in_this_process_does_not_name_a_server_or_a_generator() {
                 ..Case::default()
             };
             case.subject.kind = kind.clone();
-            let found = examine(&Evidence::of_case(&case));
+            let found = examine(&Evidence::of_case(&case, Observed::default()));
             let stall = found
                 .iter()
                 .find(|found| found.rule == Rule::Stall)
@@ -605,13 +623,19 @@ fn a_stall_is_long_beside_the_fastest_operation() {
     };
     case.stalls[1].length_ns = 9_999_999;
     case.response_time_ns.min = Some(45_000);
-    assert_eq!(Evidence::of_case(&case).stalls, [frozen()]);
+    assert_eq!(
+        Evidence::of_case(&case, Observed::default()).stalls,
+        [frozen()]
+    );
     // An overloaded server has a long median, and stalls all the same.
     case.response_time_ns.p50 = Some(900_000_000);
-    assert_eq!(Evidence::of_case(&case).stalls, [frozen()]);
+    assert_eq!(
+        Evidence::of_case(&case, Observed::default()).stalls,
+        [frozen()]
+    );
     // Where every operation takes 400 ms, a second is no stall.
     case.response_time_ns.min = Some(400_000_000);
-    assert_eq!(Evidence::of_case(&case).stalls, []);
+    assert_eq!(Evidence::of_case(&case, Observed::default()).stalls, []);
 }
 
 #[test]
@@ -627,7 +651,9 @@ fn rounds_are_slow_where_echo_and_cpu_time_agree() {
             rounds,
             ..Case::default()
         };
-        Evidence::of_case(&case).slow_rounds.map(|found| found.slow)
+        Evidence::of_case(&case, Observed::default())
+            .slow_rounds
+            .map(|found| found.slow)
     };
     let with_echo = [
         (100, 10.0),
@@ -645,18 +671,18 @@ fn rounds_are_slow_where_echo_and_cpu_time_agree() {
 
 #[test]
 fn quota_of_the_server_is_its_limit_and_no_contention() {
-    let seen = |throttled| Evidence {
+    let seen = |throttled| Observed {
         cpu_pressure: Some(0.6),
         server_throttled: Some(Throttled {
             periods: 76,
             throttled,
         }),
-        ..Evidence::default()
+        ..Observed::default()
     };
     let found_by = |throttled| {
         let found = rules::RULES
             .iter()
-            .filter_map(|rule| rule(&seen(throttled)));
+            .filter_map(|rule| rule(&Evidence::of_scope(String::new(), 0, seen(throttled))));
         let found = found.filter(|found| [Rule::Quota, Rule::Contention].contains(&found.rule));
         found.collect::<Vec<Finding>>()
     };

@@ -8,7 +8,7 @@ use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Measured;
 use loadline_measure::capacity::{Attempt, Capacity, Closed, Machine, Role, Search, Step, Trial};
-use loadline_measure::doctor::{Class, Evidence, Finding};
+use loadline_measure::doctor::{Class, Finding, Observed};
 use loadline_measure::record::{self, Answer, Record};
 use loadline_measure::words;
 
@@ -201,7 +201,7 @@ impl Searching<'_> {
         drop(subject);
         let machine = machine.since();
         note_steal(self.record, &machine);
-        let around = Evidence {
+        let around = Observed {
             cpu_pressure: machine.cpu_pressure,
             steal: machine.steal,
             ..self.target.seen_since(&watch, &case.workload.sends())

@@ -12,7 +12,7 @@ use loadline_load::runner::Measured;
 use loadline_load::stall::MOST_STALLS;
 use loadline_measure::compare::{self, Paired, Rules};
 use loadline_measure::corrected::Corrected;
-use loadline_measure::doctor::{self, Class, Evidence, Finding};
+use loadline_measure::doctor::{self, Class, Evidence, Finding, Observed};
 use loadline_measure::histogram::Histogram;
 use loadline_measure::quantile::median;
 use loadline_measure::record::{
@@ -358,7 +358,7 @@ pub(crate) fn examine(
     entry: &record::Case,
     case: &Case,
     measured: &Measured,
-    around: Evidence,
+    around: Observed,
 ) -> Vec<Finding> {
     let counted: Option<u64> = measured
         .blocks
@@ -382,7 +382,7 @@ pub(crate) fn examine(
         .map(|block| block.generator.run_wait)
         .sum();
     let clock_reads = || measured.blocks.iter().map(|block| block.clock_reads);
-    let evidence = Evidence {
+    let observed = Observed {
         server_ops: counted.filter(|_| single),
         run_queue_wait: waited.map(|waited| {
             waited.as_nanos() as f64 / (busy_ns.max(1) * entry.scenario.threads) as f64
@@ -405,18 +405,9 @@ pub(crate) fn examine(
                 .checked_div(measured.blocks.len() as u64),
             false => clock_reads().min(),
         },
-        cpu_pressure: around.cpu_pressure,
-        steal: around.steal,
-        undeclared: around.undeclared,
-        null_speedup: around.null_speedup,
-        persistence: around.persistence,
-        server_throttled: around.server_throttled,
-        evicted_keys: around.evicted_keys,
-        swapped_bytes: around.swapped_bytes,
-        other_clients: around.other_clients,
-        ..Evidence::of_case(entry)
+        ..around
     };
-    doctor::examine(&evidence)
+    doctor::examine(&Evidence::of_case(entry, observed))
 }
 
 /// Notes what could not be examined on `target`, once.
@@ -458,7 +449,7 @@ pub(crate) fn refuse_errors(record: &Record) -> Result<(), Failure> {
 
 /// The doctor's findings about the replies of a case: errors or misses.
 pub(crate) fn examine_errors(entry: &record::Case) -> Vec<Finding> {
-    let mut findings = doctor::examine(&Evidence::of_case(entry));
+    let mut findings = doctor::examine(&Evidence::of_case(entry, Observed::default()));
     findings.retain(|finding| finding.rule.class() == Class::Replies);
     findings
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use loadline_load::Control;
-use loadline_measure::doctor::{Evidence, Setup};
+use loadline_measure::doctor::{Observed, Setup};
 use loadline_measure::record::{Record, Run};
 
 use crate::args::{DisplayArgs, PlanArgs};
@@ -340,7 +340,7 @@ fn tell_apart(opened: &mut [Opened]) {
 }
 
 /// Keeps the largest share of CPU time taken by the host during a case.
-pub(crate) fn note_steal(record: &mut Record, machine: &Evidence) {
+pub(crate) fn note_steal(record: &mut Record, machine: &Observed) {
     let noise = &mut record.environment.noise;
     noise.steal = noise
         .steal

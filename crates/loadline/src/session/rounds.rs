@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use loadline_load::runner::{self, Event, Measured, Rounds, Subject};
-use loadline_measure::doctor::Evidence;
+use loadline_measure::doctor::Observed;
 
 use super::tally::{Tally, are_precise};
 use super::{Recorded, Session, Shell, note_steal, record, work};
@@ -141,13 +141,13 @@ impl Measuring<'_, '_> {
         let machine = machine.since();
         note_steal(&mut self.session.record, &machine);
         let declared = case.executes();
-        let seen = |(target, watch): (&mut Opened, &Watch)| Evidence {
+        let seen = |(target, watch): (&mut Opened, &Watch)| Observed {
             cpu_pressure: machine.cpu_pressure,
             steal: machine.steal,
             // A target that broke the run is not queried: it may not answer.
             ..match broken {
                 None => target.seen_since(watch, &declared),
-                Some(_) => Evidence::default(),
+                Some(_) => Observed::default(),
             }
         };
         let around = opened.iter_mut().zip(&watches).map(seen).collect();

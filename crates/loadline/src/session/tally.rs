@@ -3,7 +3,7 @@
 use loadline_load::outcome::Outcome;
 use loadline_load::runner::Measured;
 use loadline_measure::compare;
-use loadline_measure::doctor::Evidence;
+use loadline_measure::doctor::Observed;
 use loadline_measure::histogram::SAMPLES_BEYOND;
 
 use crate::plan::Plan;
@@ -15,7 +15,7 @@ pub(super) struct Tally {
     /// Per target.
     pub(super) measured: Vec<Measured>,
     /// Observations during the blocks, per target.
-    pub(super) around: Vec<Evidence>,
+    pub(super) around: Vec<Observed>,
     /// The blocks of the reference, if there is one.
     pub(super) reference: Vec<Outcome>,
 }
@@ -25,7 +25,7 @@ impl Tally {
     pub(super) fn join(
         &mut self,
         mut measured: Vec<Measured>,
-        around: Vec<Evidence>,
+        around: Vec<Observed>,
         targets: usize,
     ) {
         for reference in measured.drain(targets..) {
@@ -50,7 +50,7 @@ impl Tally {
                     None => undeclared.push((name.clone(), *count)),
                 }
             }
-            *all = Evidence {
+            *all = Observed {
                 undeclared,
                 evicted_keys: evicted.map(|(one, other)| one + other),
                 server_throttled: throttled

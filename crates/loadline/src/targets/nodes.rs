@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use loadline_measure::doctor::{ClusterNode, Evidence, SETTINGS};
+use loadline_measure::doctor::{ClusterNode, Observed, SETTINGS};
 
 use super::watch::{PERSISTENCE, persistence_of, swapped_bytes};
 use super::{Access, Opened};
@@ -99,7 +99,7 @@ impl Asked {
     ///
     /// # Errors
     /// If it does not answer.
-    pub(crate) fn seen(&mut self, scope: String, is_ours: bool) -> Result<Evidence, Failure> {
+    pub(crate) fn seen(&mut self, is_ours: bool) -> Result<Observed, Failure> {
         let stats = self.admin.info(&["stats"])?;
         let evicted = |info: &Info| info.number("evicted_keys");
         let mut persistence = Vec::new();
@@ -112,15 +112,14 @@ impl Asked {
         } else {
             self.admin.other_clients(self.since.elapsed())?
         };
-        Ok(Evidence {
-            scope,
+        Ok(Observed {
             persistence,
             evicted_keys: evicted(&stats)
                 .zip(evicted(&self.info))
                 .map(|(after, before)| after.saturating_sub(before)),
             swapped_bytes: self.is_local.then(|| swapped_bytes(&self.info)).flatten(),
             other_clients,
-            ..Evidence::default()
+            ..Observed::default()
         })
     }
 }

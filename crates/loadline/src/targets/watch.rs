@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Instant;
 
-use loadline_measure::doctor::{Evidence, Throttled};
+use loadline_measure::doctor::{Observed, Throttled};
 
 use super::admin::Info;
 use super::cgroup;
@@ -58,7 +58,7 @@ impl Opened {
     }
 
     /// The activity since `watch`, for the doctor; the load consisted of the commands `declared`.
-    pub(crate) fn seen_since(&mut self, watch: &Watch, declared: &[String]) -> Evidence {
+    pub(crate) fn seen_since(&mut self, watch: &Watch, declared: &[String]) -> Observed {
         let is_ours = self.target.is_ours();
         let stats = self.counts();
         let throttled = cgroup::between(watch.throttled, self.throttled());
@@ -72,12 +72,12 @@ impl Opened {
             _ => persistence,
         };
         let Access::Server(server) = &mut self.access else {
-            return Evidence {
+            return Observed {
                 persistence,
-                ..Evidence::default()
+                ..Observed::default()
             };
         };
-        Evidence {
+        Observed {
             persistence,
             undeclared: undeclared(&watch.stats, &stats, declared),
             server_throttled: throttled,
@@ -101,7 +101,7 @@ impl Opened {
                         .flatten()
                 })
                 .flatten(),
-            ..Evidence::default()
+            ..Observed::default()
         }
     }
 }

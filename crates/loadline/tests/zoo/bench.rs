@@ -7,8 +7,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use loadline_measure::doctor::Evidence;
+use loadline_measure::doctor::{self, Evidence, Finding, Observed};
 use loadline_measure::histogram::Histogram;
+use loadline_measure::record::Case;
 
 use crate::redis::Redis;
 use crate::util::PATIENCE;
@@ -92,6 +93,19 @@ impl Counters {
     }
 }
 
+/// A benchmark as the doctor sees it.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    case: Case,
+    pub(crate) observed: Observed,
+}
+
+impl Watched {
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        doctor::examine(&Evidence::of_case(&self.case, self.observed.clone()))
+    }
+}
+
 /// Runs `body`, which performs `ops` operations of `declared` commands and notes their times, and
 /// gathers what can be seen of it.
 pub(crate) fn watched(
@@ -99,7 +113,7 @@ pub(crate) fn watched(
     declared: &[&str],
     ops: u64,
     body: impl FnOnce(&mut Histogram),
-) -> Evidence {
+) -> Watched {
     let before = Counters::read(redis);
     let mut times = Histogram::new();
     body(&mut times);
@@ -112,10 +126,17 @@ pub(crate) fn watched(
     let undeclared = after.calls.keys().filter(|name| {
         !declared.contains(&name.as_str()) && !["info", "client|list"].contains(&name.as_str())
     });
-    Evidence {
-        scope: "zoo".to_owned(),
+    let mut case = Case {
         ops,
-        connections: 1,
+        client_cpu_busy: share(after.generator.cpu, before.generator.cpu),
+        server_cpu_busy: share(after.server.cpu, before.server.cpu),
+        response_time_ns: times.summary(),
+        service_time_ns: times.summary(),
+        steady: true,
+        ..Case::default()
+    };
+    case.scenario.connections = 1;
+    let observed = Observed {
         // The one that reads the counters is our own.
         connections_opened: Some(after.connections - before.connections - 1),
         server_ops: Some(declared.iter().map(|name| grown(name)).sum()),
@@ -123,14 +144,11 @@ pub(crate) fn watched(
             .map(|name| (name.clone(), grown(name)))
             .filter(|(_, count)| *count > 0)
             .collect(),
-        generator_busy: share(after.generator.cpu, before.generator.cpu),
         run_queue_wait: share(after.generator.waited, before.generator.waited),
-        server_busy: share(after.server.cpu, before.server.cpu),
         server_wait: share(after.server.waited, before.server.waited),
-        response: times.summary(),
-        service: times.summary(),
-        ..Evidence::default()
-    }
+        ..Observed::default()
+    };
+    Watched { case, observed }
 }
 
 /// Calls `call` `ops` times and notes how long each took.

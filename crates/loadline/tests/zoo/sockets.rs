@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use loadline_measure::doctor::{self, Evidence, Finding, Work};
+use loadline_measure::doctor::{self, Finding, Work};
 
-use crate::bench::{Client, timed, watched};
+use crate::bench::{Client, Watched, timed, watched};
 use crate::redis::Redis;
 use crate::{alone, caught};
 
@@ -33,11 +33,7 @@ fn an_honest_benchmark_has_none_of_these_flaws() {
     let seen = watched(&redis, &["get"], OPS, |times| {
         timed(times, OPS, |_| assert_eq!(client.call("GET key"), "value"));
     });
-    assert_eq!(
-        rules(&doctor::examine(&seen)),
-        <[&str; 0]>::default(),
-        "{seen:#?}"
-    );
+    assert_eq!(rules(&seen.findings()), <[&str; 0]>::default(), "{seen:#?}");
 }
 
 #[test]
@@ -51,7 +47,7 @@ fn a_connection_per_operation() {
             Client::open(&redis).call("GET key");
         });
     });
-    let findings = doctor::examine(&seen);
+    let findings = seen.findings();
     caught("a connection per operation", "LL001", &findings);
     assert_eq!(rules(&findings), ["LL001"]);
 }
@@ -68,7 +64,7 @@ fn setup_inside_the_loop() {
             client.call(&format!("GET key:{op}"));
         });
     });
-    let findings = doctor::examine(&seen);
+    let findings = seen.findings();
     let found = caught("setup inside the loop", "LL002", &findings);
     assert!(
         found
@@ -92,7 +88,7 @@ fn work_that_never_reached_the_server() {
             cached.get_or_insert_with(|| client.call("GET key"));
         });
     });
-    let findings = doctor::examine(&seen);
+    let findings = seen.findings();
     let found = caught("a cache in the client answers", "LL002", &findings);
     assert!(
         found.evidence.contains("5000 operations and the server 1,"),
@@ -124,7 +120,10 @@ fn generation_inside_the_loop() {
         })
     };
     // A thread that gets next to no CPU is no generator at work: it is looked at again, a few times.
-    let starved = |seen: &Evidence| seen.run_queue_wait.is_some_and(|share| share > 0.6);
+    let starved = |seen: &Watched| {
+        let wait = seen.observed.run_queue_wait;
+        wait.is_some_and(|share| share > 0.6)
+    };
     let mut seen = look();
     for _ in 0..5 {
         if !starved(&seen) {
@@ -132,7 +131,7 @@ fn generation_inside_the_loop() {
         }
         seen = look();
     }
-    let findings = doctor::examine(&seen);
+    let findings = seen.findings();
     caught("generation inside the loop", "LL003", &findings);
     let others: Vec<&str> = rules(&findings)
         .into_iter()

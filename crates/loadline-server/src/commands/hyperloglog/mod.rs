@@ -73,7 +73,7 @@ fn pfadd(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
                     is_changed = true;
                     places.push(place);
                 }
-                // What was added before stays, as in Redis.
+                // Members added before stay, as in Redis.
                 Err(error) => {
                     corrupt = Some(error);
                     break;

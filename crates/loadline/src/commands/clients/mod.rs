@@ -320,7 +320,7 @@ impl<'c> Comparison<'c> {
         target: &Opened,
         entrants: &mut [Entrant<'_>],
         measured: &[Measured],
-        around: &loadline_measure::doctor::Evidence,
+        around: &loadline_measure::doctor::Observed,
     ) -> Result<(), Failure> {
         let record = &mut session.record;
         let first = record.cases.len();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::{self, Measured, Rounds, Subject};
 use loadline_load::{Control, Error};
-use loadline_measure::doctor::{self, Class, Evidence, Finding, Setup, Work};
+use loadline_measure::doctor::{self, Class, Evidence, Finding, Observed, Setup, Work};
 use loadline_measure::quantile::median;
 use loadline_measure::record::{self, Record};
 
@@ -140,7 +140,8 @@ impl Examination<'_> {
     fn other_activity(&mut self, target: &Opened, nodes: &mut [Asked]) -> Result<(), Failure> {
         for node in nodes.iter_mut().filter(|node| node.is_master) {
             let scope = diagnosis::node_scope(&target.name, node);
-            let evidence = node.seen(scope, target.target.is_ours())?;
+            let observed = node.seen(target.target.is_ours())?;
+            let evidence = Evidence::of_scope(scope, 0, observed);
             let mut findings = doctor::examine(&evidence);
             // The other rules concern a case.
             findings.retain(|finding| finding.rule.class() == Class::Server);
@@ -179,7 +180,7 @@ impl Examination<'_> {
             .collect();
         let declared: Vec<String> = declared.into_iter().collect();
         for (case, measured) in cases.iter().zip(&measured) {
-            let around = Evidence {
+            let around = Observed {
                 cpu_pressure: machine.cpu_pressure,
                 steal: machine.steal,
                 ..target.seen_since(&watch, &declared)
@@ -190,7 +191,7 @@ impl Examination<'_> {
         Ok(())
     }
 
-    fn add(&mut self, case: &Case, target: &Opened, measured: &Measured, mut around: Evidence) {
+    fn add(&mut self, case: &Case, target: &Opened, measured: &Measured, mut around: Observed) {
         if measured.blocks.is_empty() {
             return;
         }
@@ -298,7 +299,7 @@ impl Examination<'_> {
         ];
         let measured = self.rounds(&mut subjects, |round| case.block(round, base.rounds))?;
         drop(subjects);
-        let around = Evidence {
+        let around = Observed {
             null_speedup: speedup(&measured),
             ..target.seen_since(&watch, &case.workload.sends())
         };

@@ -1,6 +1,6 @@
 //! The doctor's findings about a sweep: its setup, other activity during its cells, and their times.
 
-use loadline_measure::doctor::{self, Class, Evidence, Finding, Rule, Work};
+use loadline_measure::doctor::{self, Class, Evidence, Finding, Observed, Rule, Work};
 use loadline_measure::record::{Case, RoundSummary};
 
 use crate::fingerprint;
@@ -38,14 +38,13 @@ impl Look {
         cells: &[Case],
     ) -> Vec<Finding> {
         let machine = self.machine.since();
-        let evidence = Evidence {
-            scope,
-            ops: cells.iter().map(|cell| cell.ops).sum(),
+        let observed = Observed {
             cpu_pressure: machine.cpu_pressure,
             steal: machine.steal,
             ..target.seen_since(&self.watch, declared)
         };
-        let mut findings = doctor::examine(&evidence);
+        let ops = cells.iter().map(|cell| cell.ops).sum();
+        let mut findings = doctor::examine(&Evidence::of_scope(scope, ops, observed));
         findings.retain(|finding| concerns_activity(&finding.rule));
         findings.extend(more_work(cells));
         findings

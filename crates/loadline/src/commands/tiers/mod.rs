@@ -130,12 +130,10 @@ fn places(
 
 /// Adds what the machine did during a stage: tasks that waited for a CPU, and CPU time that the host took.
 fn note_machine(record: &mut Record, stage: &str, machine: &fingerprint::Counters) {
-    let seen = Evidence {
-        scope: stage.to_owned(),
-        ..machine.since()
-    };
-    session::note_steal(record, &seen);
-    let findings = doctor::examine(&seen).into_iter();
+    let observed = machine.since();
+    session::note_steal(record, &observed);
+    let evidence = Evidence::of_scope(stage.to_owned(), 0, observed);
+    let findings = doctor::examine(&evidence).into_iter();
     let of_machine = |finding: &Finding| finding.rule.class() == Class::Machine;
     record.doctor.extend(findings.filter(of_machine));
 }
