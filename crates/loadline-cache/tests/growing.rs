@@ -408,12 +408,12 @@ fn add_from_threads(store: &dyn KeyValue, key: &[u8], meanwhile: impl FnOnce()) 
 }
 
 #[test]
-fn nothing_is_lost_between_comparing_and_writing() {
+fn compare_and_write_loses_no_update() {
     on_each(|url| add_from_threads(&*open(url).unwrap(), b"sum", || {}));
 }
 
 #[test]
-fn nothing_is_lost_while_a_slot_moves() {
+fn moving_slot_loses_no_update() {
     let key = b"moving:sum";
     for url in [
         cluster_url(""),

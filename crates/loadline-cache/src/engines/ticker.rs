@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_syncs_until_it_is_dropped_or_fails() {
+    fn ticker_syncs_until_it_is_dropped_or_fails() {
         let count = Arc::new(AtomicU32::new(0));
         let counting = Arc::clone(&count);
         let ticker = Ticker::start(Duration::from_millis(1), move || {

@@ -204,7 +204,7 @@ fn version(bytes: &[u8]) -> u64 {
 
 /// Does what the lines of its input say, and answers each. Does nothing when it is run as a test.
 #[test]
-fn process_that_is_told() {
+fn notified_process() {
     let Ok(url) = std::env::var(SERVER) else {
         return;
     };
@@ -245,7 +245,7 @@ struct Other {
 impl Other {
     fn start(url: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "apart::process_that_is_told", "--nocapture"])
+            .args(["--exact", "apart::notified_process", "--nocapture"])
             .env(SERVER, url)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

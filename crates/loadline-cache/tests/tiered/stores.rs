@@ -73,7 +73,7 @@ fn a_second_process_does_not_load() {
 }
 
 #[test]
-fn what_is_not_a_value_is_a_miss_and_is_replaced() {
+fn undecodable_value_is_a_miss_and_is_replaced() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     let older = numbered(builder(tier(&store), &clock), &loads);
     seen(&older, 1);

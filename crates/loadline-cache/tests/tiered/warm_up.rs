@@ -79,7 +79,7 @@ fn a_new_process_takes_over_what_the_tier_has() {
 }
 
 #[test]
-fn it_ends_at_its_limits() {
+fn warm_up_ends_at_its_limits() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     let first = numbered(tier(&store), &clock, &loads);
     let keys: Vec<u32> = (0..200).collect();
@@ -109,7 +109,7 @@ fn it_ends_at_its_limits() {
 
 /// A value that the tier had before an update never gets into memory after it.
 #[test]
-fn it_brings_back_nothing_that_was_replaced() {
+fn warm_up_restores_no_replaced_value() {
     let store = Faulty::new();
     let (version, is_over) = (Arc::new(AtomicU64::new(0)), AtomicBool::new(false));
     let newest = Arc::clone(&version);
