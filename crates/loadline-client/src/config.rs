@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_the_password() {
+    fn url_errors_omit_the_password() {
         assert!(refused("http://host").contains("redis:"));
         assert!(refused("redis://host/x").contains("the database"));
         assert!(refused("redis://host?resp=4").contains("resp in the URL: expected 2 or 3"));

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depends_on_its_connection_is_never_repeated() {
+    fn dedicated_commands_are_never_repeated() {
         assert!(!RetryPolicy::Idempotent.allows(Flags::READ_ONLY | Flags::DEDICATED));
     }
 }

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_probe_an_idle_peer_unless_they_are_told_not_to() {
+    fn connections_probe_an_idle_peer_unless_keepalive_is_off() {
         let alive = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = alive.local_addr().unwrap().port();
         let mut config = Config::new(Address::Tcp {

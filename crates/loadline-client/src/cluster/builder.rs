@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cluster_does_not_have_is_refused() {
+    fn databases_and_unix_sockets_are_refused_for_a_cluster() {
         assert!(refused("cluster://a/1").contains("database"));
         assert!(refused("unix:///socket").contains("network"));
         assert!(refused("a:7000").contains("cluster://"));

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_refusal_is_an_answer() {
+    fn other_errors_are_answers() {
         for text in [
             "-ERR no",
             "-MOVED",

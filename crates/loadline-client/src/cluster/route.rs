@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_without_keys_go_to_any_or_to_all_or_to_nobody() {
+    fn keyless_commands_go_to_any_node_or_all_or_are_refused() {
         for line in [
             "PING",
             "ECHO x",

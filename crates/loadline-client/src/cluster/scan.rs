@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_that_never_settle_or_that_nobody_serves_are_an_error() {
+    fn scan_of_unsettled_or_unserved_slots_is_an_error() {
         let mut topology = Topology::empty();
         let mut cursor = Cursor::start();
         let error = cursor.step(&topology).unwrap_err().to_string();

@@ -202,7 +202,7 @@ fn request_cut_off_by_the_deadline_ends_with_its_last_reply() {
 }
 
 #[test]
-fn a_slot_that_nobody_serves_is_an_error_of_the_cluster() {
+fn unserved_slot_is_an_error_of_the_cluster() {
     let outcomes = drive(&get::<()>("k"), &map(&[]), RetryPolicy::ReadOnly, |_, _| {
         panic!("there is no node to ask")
     });
@@ -285,7 +285,7 @@ fn a_master_that_became_a_replica_is_asked_again_after_a_look_at_the_map() {
 }
 
 #[test]
-fn what_was_refused_does_not_overtake_what_ran_after_it() {
+fn refused_command_does_not_overtake_later_ones() {
     let topology = map(&[("k", 0), ("other", 0)]);
     let request = (rpush("k", "1"), rpush("k", "2"), rpush("other", "3"));
     let mut sent = Vec::new();

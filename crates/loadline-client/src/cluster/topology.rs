@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_topologies_are_refused() {
         let good = || vec![member(text("a"), 1)];
         for (ranges, says) in [
             (vec![OwnedReply::Integer(1)], "not a list"),

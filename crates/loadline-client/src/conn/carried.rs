@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_queued_counts_when_the_transaction_has_run() {
+    fn queued_settings_take_effect_with_exec() {
         let mut carried = Carried::default();
         follow(&mut carried, &["MULTI", "SELECT 2", "SET k v"]);
         assert_eq!(carried.settings().database, None);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_again_fails_one_request() {
+    fn lost_connection_state_fails_one_request() {
         for begun in ["MULTI", "WATCH k", "MONITOR"] {
             let mut carried = Carried::default();
             follow(&mut carried, &[begun]);

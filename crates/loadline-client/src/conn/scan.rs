@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn push_messages_are_told_apart() {
+    fn scanner_distinguishes_push_messages() {
         let mut scanner = Scanner::new(Limits::default());
         let push = b">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n";
         assert_eq!(scanner.next(push).unwrap(), Scanned::Push(push.len()));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_refused() {
+    fn scanner_refuses_malformed_replies() {
         for bytes in [
             &b"$-5\r\n"[..],
             b"$05\r\nhello\r\n",

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_idle_goes_down_to_the_minimum() {
+    fn idle_connections_shrink_to_the_minimum() {
         let start = Instant::now();
         let mut books: Books<u32, ()> = Books::new(limits(2, 10));
         (0..3).for_each(|_| books.wait(()));

@@ -80,7 +80,7 @@ impl Bench {
 }
 
 #[test]
-fn a_slot_that_moves_is_followed_and_its_gap_is_told_once_it_stands() {
+fn moved_slot_is_followed_and_its_gap_reported_once_subscribed() {
     let mut bench = Bench::new();
     let old = bench.subscribed();
     bench.now += Duration::from_secs(1);

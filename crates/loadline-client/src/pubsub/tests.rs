@@ -206,7 +206,7 @@ fn resp2_says_the_same_with_arrays() {
 }
 
 #[test]
-fn all_is_subscribed_again_and_the_gap_is_told_before_what_follows() {
+fn reconnect_resubscribes_and_reports_the_gap_before_later_messages() {
     let mut bench = Bench::ready("redis://host");
     bench.subscribed("a");
     bench.subscribed("b");
@@ -234,7 +234,7 @@ fn all_is_subscribed_again_and_the_gap_is_told_before_what_follows() {
 }
 
 #[test]
-fn an_outage_of_several_attempts_is_told_once() {
+fn outage_of_several_attempts_is_reported_once() {
     let mut bench = Bench::ready("redis://host");
     bench.subscribed("a");
     bench.breaks();
@@ -260,7 +260,7 @@ fn a_break_before_anything_stood_is_no_gap() {
 }
 
 #[test]
-fn a_refusal_is_told_to_the_caller_and_after_an_outage_to_the_consumer() {
+fn refusal_goes_to_the_caller_and_after_an_outage_to_the_consumer() {
     let mut bench = Bench::ready("redis://host");
     let ticket = bench.subscribe("secret");
     bench.receive(b"-NOPERM no\r\n");
@@ -299,7 +299,7 @@ fn subscribing_and_ending_and_subscribing_again_counts_the_last_only() {
 }
 
 #[test]
-fn what_is_ended_brings_nothing_more() {
+fn ended_subscription_yields_nothing_more() {
     let mut bench = Bench::ready("redis://host");
     bench.subscribed("a");
     let ending = bench.unsubscribe("a");
@@ -349,7 +349,7 @@ fn a_connection_that_brings_messages_is_not_given_up() {
 }
 
 #[test]
-fn nobody_waits_for_a_connection_longer_than_the_response_timeout() {
+fn wait_for_a_connection_ends_with_the_response_timeout() {
     let mut bench = Bench::ready("redis://host?response_timeout=1s");
     bench.subscribed("a");
     bench.breaks();
@@ -394,7 +394,7 @@ fn a_caller_that_goes_away_takes_nothing_back() {
 }
 
 #[test]
-fn what_was_not_asked_for_ends_the_connection() {
+fn unrequested_reply_ends_the_subscription_connection() {
     let unasked: [&[u8]; 5] = [
         b"+OK\r\n",
         b":1\r\n",
@@ -417,7 +417,7 @@ fn what_was_not_asked_for_ends_the_connection() {
 
 #[cfg(feature = "tokio")]
 #[test]
-fn callers_of_a_driver_that_ended_are_told() {
+fn callers_of_an_ended_driver_get_an_error() {
     let mut bench = Bench::ready("redis://host");
     let ticket = bench.subscribe("a");
     bench.core.finish(&mut bench.wake);

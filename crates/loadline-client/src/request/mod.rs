@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_of_a_command_has_the_right_numbers_whatever_their_digits() {
+    fn command_head_has_the_right_numbers_at_any_digit_count() {
         for name in ["GET", "ZRANGE", "INCRBYFLOAT", "NINECHARS", "TENLETTERS"] {
             for count in [0, 1, 7, 8, 9, 10, 100] {
                 let meta = facts::lookup("GET");

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lost_read_may_have_given_is_looked_for_and_nothing_comes_twice() {
+    fn entries_of_a_lost_read_are_recovered_once() {
         let mut consumer = consumer();
         consumer.got_own(Ok(None), &BTreeSet::new()).unwrap();
         drop(consumer.wait_new(Duration::from_secs(1)));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_was_made_again_is_told_with_the_last_entry_that_was_read() {
+    fn recreated_group_is_reported_with_the_last_read_entry() {
         let mut consumer = consumer();
         consumer.got_new(reads(&[7])).unwrap();
         let told = consumer.remade(Ok(Info::default()), Ok(())).unwrap();

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_trimmed_after_it_was_read_is_not_missed() {
+    fn entries_trimmed_after_reading_are_not_missed() {
         let mut stream = Stream::default();
         stream.add(10);
         let mut place = Place::oldest(&stream.info());
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_trimmed_before_it_was_read_is_counted_once() {
+    fn entries_trimmed_before_reading_are_counted_once() {
         let mut stream = Stream::default();
         stream.add(10);
         let mut place = Place::latest(&stream.info());
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_in_the_middle_is_told_when_the_reader_has_caught_up() {
+    fn removal_in_the_middle_is_reported_after_catching_up() {
         let mut stream = Stream::default();
         stream.add(10);
         let mut place = Place::oldest(&stream.info());
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_was_lost_is_told_apart() {
+    fn lost_stream_is_reported_as_rewound() {
         let mut stream = Stream::default();
         stream.add(10);
         let mut place = Place::oldest(&stream.info());

@@ -162,7 +162,7 @@ fn every_kind_of_subscription_works_on_a_cluster() {
 }
 
 #[test]
-fn a_sharded_channel_follows_its_slot_and_every_gap_is_told() {
+fn sharded_channel_follows_its_slot_and_reports_every_gap() {
     const MOVES: u64 = 6;
     let channel = "{pubsub:moves}";
     runtime().block_on(async {

@@ -254,7 +254,7 @@ fn two_consumers_of_one_thread_each_share_the_entries() {
 }
 
 #[test]
-fn a_lost_group_and_a_frozen_server_are_told_to_one_thread() {
+fn lost_group_and_frozen_server_are_reported_to_a_blocking_reader() {
     let redis = Redis::start();
     let quick = Duration::from_secs(1);
     let client = redis

@@ -161,7 +161,7 @@ fn a_server_that_hangs_up_on_everyone_is_not_stormed() {
 }
 
 #[test]
-fn a_server_that_hangs_up_after_each_batch_keeps_nobody_waiting() {
+fn server_that_hangs_up_after_each_batch_blocks_no_caller() {
     const CALLERS: usize = 256;
     const REQUEST: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

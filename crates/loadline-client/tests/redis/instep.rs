@@ -119,7 +119,7 @@ fn a_panic_while_replies_are_read_hands_none_of_them_to_the_next_request() {
 }
 
 #[test]
-fn nothing_is_ambiguous_where_nothing_was_written() {
+fn unwritten_requests_are_never_ambiguous() {
     let redis = Redis::start();
     let mut connection = redis.client().blocking().unwrap();
     connection.run(ping()).unwrap();

@@ -193,7 +193,7 @@ fn a_database_that_is_not_there_is_refused() {
 }
 
 #[test]
-fn nobody_there_is_said_at_once() {
+fn absent_server_is_reported_at_once() {
     let port = crate::port::Port::reserve();
     let url = format!("redis://127.0.0.1:{port}");
     let client = Client::open(&url).unwrap();

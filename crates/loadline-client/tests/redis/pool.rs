@@ -32,7 +32,7 @@ async fn becomes(pool: &Pool, what: &str, right: impl Fn(&Status) -> bool) -> Du
 }
 
 #[test]
-fn it_grows_under_load_and_shrinks_when_idle() {
+fn pool_grows_under_load_and_shrinks_when_idle() {
     let redis = Redis::start();
     runtime().block_on(async {
         let pool = redis.client().pool(SHORT).await.unwrap();
@@ -58,7 +58,7 @@ fn it_grows_under_load_and_shrinks_when_idle() {
 }
 
 #[test]
-fn a_borrower_that_waits_too_long_is_told_what_the_pool_did() {
+fn pool_timeout_reports_the_state_of_the_pool() {
     let redis = Redis::start();
     runtime().block_on(async {
         let limits = Limits { min: 1, max: 1, ..SHORT };

@@ -233,7 +233,7 @@ fn a_frozen_server_is_noticed_by_its_silence() {
 }
 
 #[test]
-fn a_slow_consumer_is_told_how_many_messages_it_missed() {
+fn slow_consumer_gets_the_number_of_missed_messages() {
     const MESSAGES: u64 = 1000;
     let redis = Redis::start();
     let client = redis.builder().max_queue_bytes(20_000).build();

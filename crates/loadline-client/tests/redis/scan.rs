@@ -189,7 +189,7 @@ fn a_server_that_was_restarted_is_scanned_from_its_beginning() {
 }
 
 #[test]
-fn what_cannot_be_scanned_is_an_error_each_time() {
+fn scan_of_a_wrong_type_is_an_error_each_time() {
     let redis = Redis::start_with(&["--user", "plain", "on", "nopass", "~*", "+@all", "-info"]);
     let client = redis.client();
     write(&client, &names("name", 10));

@@ -74,7 +74,7 @@ pub(crate) fn expected(numbers: std::ops::Range<u64>) -> Vec<u64> {
 }
 
 #[test]
-fn a_reader_begins_where_it_is_told_to() {
+fn stream_reader_begins_at_the_requested_entry() {
     let redis = Redis::start();
     let mut writer = redis.client().blocking().unwrap();
     runtime().block_on(async {
@@ -211,7 +211,7 @@ fn a_reader_says_that_the_server_lost_the_stream() {
 }
 
 #[test]
-fn an_outage_that_lasts_is_told_and_ends() {
+fn lasting_outage_is_reported_and_ends() {
     let redis = server(&[]);
     runtime().block_on(async {
         let client = redis
@@ -236,7 +236,7 @@ fn an_outage_that_lasts_is_told_and_ends() {
 }
 
 #[test]
-fn what_is_trimmed_before_it_is_read_is_counted() {
+fn entries_trimmed_before_reading_are_counted() {
     let redis = Redis::start();
     let mut writer = redis.client().blocking().unwrap();
     runtime().block_on(async {
@@ -301,7 +301,7 @@ fn a_wait_that_is_dropped_loses_nothing() {
 }
 
 #[test]
-fn one_thread_reads_each_entry_once_through_kills_and_is_told_of_trims() {
+fn blocking_reader_reads_each_entry_once_through_kills_and_reports_trims() {
     const ENTRIES: u64 = 2_000;
     let redis = Redis::start();
     let client = redis.client();

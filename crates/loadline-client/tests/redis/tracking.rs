@@ -64,7 +64,7 @@ fn all_keys_are_the_empty_prefix() {
 }
 
 #[test]
-fn what_the_server_refuses_is_an_error() {
+fn refused_tracking_is_an_error() {
     let redis = Redis::start();
     let overlapping = redis.client().blocking_tracking(["a:", "a:b:"]);
     let error = overlapping.unwrap_err();

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_that_came_whole_is_read_once_whatever_came_before_it() {
+    fn complete_string_is_read_once_after_any_reply() {
         let mut slots = Slots::default();
         for before in [&b""[..], b"$1\r\na\r\n", b"+OK\r\n$2\r\nhi\r\n"] {
             let id = slots.take(7, Waker::noop());

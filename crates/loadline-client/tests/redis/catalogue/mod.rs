@@ -93,7 +93,7 @@ fn every_command_about_the_cluster_works_with_every_option() {
 }
 
 #[test]
-fn a_server_that_was_told_to_end_breaks_the_connection() {
+fn shutdown_breaks_the_connection() {
     let redis = Redis::start();
     let mut connection = redis.client().blocking().unwrap();
     let ended = connection.run(shutdown().no_save().now().force());
@@ -470,7 +470,7 @@ fn keys_by_the_server(c: &mut blocking::Connection, row: &Row) -> Vec<bytes::Byt
 
 /// A call can be sent again exactly if its words alone say so, and is a read where the server says so.
 #[test]
-fn what_may_be_sent_again_agrees_with_the_server() {
+fn repeatable_commands_agree_with_the_server() {
     let redis = Redis::start();
     let rows = all_rows(&mut redis.client().blocking().unwrap());
     let mut wrong = unlike_the_server(&redis, &rows.iter().collect::<Vec<_>>());

@@ -66,7 +66,7 @@ fn a_silent_server_is_given_up_when_a_reply_is_overdue() {
 }
 
 #[test]
-fn a_write_behind_one_that_is_overdue_is_told_why_it_failed() {
+fn write_behind_an_overdue_one_fails_with_its_cause() {
     let mut world = ready(RetryPolicy::Never);
     let mut slots = Vec::new();
     let asked = cmd::<i64>("INCR").arg("k");
@@ -143,7 +143,7 @@ fn requests_wait_for_a_connection_only_so_long_and_then_did_not_run() {
 }
 
 #[test]
-fn what_was_cancelled_during_an_outage_is_not_sent() {
+fn request_cancelled_during_an_outage_is_not_sent() {
     let mut world = World::new(RetryPolicy::ReadOnly);
     world.submit(false);
     world.submit(false);
@@ -183,7 +183,7 @@ fn the_queue_is_bounded_and_says_so() {
 }
 
 #[test]
-fn what_needs_its_own_connection_is_refused_on_a_shared_one() {
+fn dedicated_command_is_refused_on_a_shared_connection() {
     let mut world = ready(RetryPolicy::ReadOnly);
     for name in ["BLPOP", "WATCH", "SUBSCRIBE", "MULTI"] {
         let refused = world.conn.submit(
@@ -265,7 +265,7 @@ fn hostile_bytes_break_the_connection_and_fail_the_request_that_they_answer() {
 }
 
 #[test]
-fn replies_that_nobody_asked_for_break_the_connection() {
+fn unrequested_replies_break_the_connection() {
     let mut world = ready(RetryPolicy::ReadOnly);
     let unasked = world
         .conn
@@ -283,7 +283,7 @@ fn replies_that_nobody_asked_for_break_the_connection() {
 }
 
 #[test]
-fn push_messages_are_handed_out_and_answer_nobody() {
+fn push_messages_are_delivered_and_answer_no_request() {
     let mut world = ready(RetryPolicy::ReadOnly);
     world.submit(false);
     world.flush(usize::MAX);
