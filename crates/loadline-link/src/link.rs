@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_taken_or_refused() {
+    fn requested_class_is_used_or_refused() {
         let shape = Shape::round_trip(Duration::from_millis(1));
         let choice = choose(Some(Class::L4), &shape).unwrap();
         assert_eq!(choice.class, Class::L4);

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_waits_until_the_point_in_time_and_not_less() {
+    fn wait_ends_at_its_time_and_not_before() {
         let mut waiter = Waiter::new().unwrap();
         let mut events = Events::new();
         for us in [10, 300, 2_000, 700] {

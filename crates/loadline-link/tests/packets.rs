@@ -212,7 +212,7 @@ fn an_unknown_congestion_control_is_named() {
 }
 
 #[test]
-fn nothing_of_it_stays_behind_and_the_client_is_told() {
+fn dropped_link_leaves_nothing_behind_and_resets_the_client() {
     if !possible("cleaning up") {
         return;
     }
@@ -228,7 +228,7 @@ fn nothing_of_it_stays_behind_and_the_client_is_told() {
 
 /// Not a test by itself: the process that the next test kills.
 #[test]
-#[ignore = "the other process of nothing_of_it_survives_a_kill"]
+#[ignore = "the other process of killed_link_leaves_nothing_behind"]
 fn holds_a_link_until_it_is_killed() {
     let behind = Behind::new(Shape::round_trip(MS), "reno");
     let said = format!("\nlink at {}\n", behind.address().ip());
@@ -238,7 +238,7 @@ fn holds_a_link_until_it_is_killed() {
 }
 
 #[test]
-fn nothing_of_it_survives_a_kill() {
+fn killed_link_leaves_nothing_behind() {
     if !possible("a kill") {
         return;
     }

@@ -160,7 +160,7 @@ fn bytes_stay_intact_with_a_limited_bandwidth() {
 }
 
 #[test]
-fn nothing_is_early() {
+fn proxied_bytes_are_never_early() {
     for latency in [MS / 2, MS, 5 * MS, 20 * MS] {
         let jitter = Jitter::Pareto {
             scale: MS / 10,
@@ -188,7 +188,7 @@ fn nothing_is_early() {
 }
 
 #[test]
-fn what_is_sent_together_travels_together() {
+fn bytes_sent_together_arrive_together() {
     let behind = Behind::new(Shape::round_trip(400 * MS));
     let (mut client, mut server) = behind.connection();
     let start = Instant::now();
@@ -333,7 +333,7 @@ fn a_unix_socket_is_proxied_and_its_file_goes_with_it() {
 }
 
 #[test]
-fn a_path_that_is_no_socket_is_left_alone() {
+fn existing_file_at_the_listen_path_is_kept() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("precious");
     std::fs::write(&file, b"data").unwrap();
@@ -347,7 +347,7 @@ fn a_path_that_is_no_socket_is_left_alone() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_links_are_refused() {
     let refusal = Proxy::start(&[], Shape::default()).unwrap_err();
     assert!(matches!(refusal, Error::NoRoute));
     let behind = Behind::new(Shape::default());

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_early_and_nothing_overtakes() {
+    fn bytes_leave_in_order_and_never_early() {
         let now = Instant::now();
         let mut line = ByteLine::new(1 << 20);
         line.push(now + 5 * MS, b"slow");

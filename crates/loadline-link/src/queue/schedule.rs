@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_draws_the_same_delays() {
+    fn same_seed_draws_the_same_delays() {
         let jitter = Jitter::Normal { deviation: MS };
         assert_eq!(draws(jitter), draws(jitter));
     }
