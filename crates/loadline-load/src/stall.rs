@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_threads_saw_at_one_time_is_one_stall() {
+    fn stall_seen_by_two_threads_counts_once() {
         let late = Stall {
             answered: false,
             generator: Duration::from_millis(7),

@@ -199,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_appended_matches_and_nothing_else_does(key in 0_u64..1_000, low in 0_u64..40, more in 0_u64..40, seed: u64) {
+        fn appended_value_matches_its_own_check_only(key in 0_u64..1_000, low in 0_u64..40, more in 0_u64..40, seed: u64) {
             for size in [ValueSize::Fixed(low), ValueSize::Range(low, low + more), ValueSize::Zipf(low, low + more)] {
                 let values = Values::new(size, ValueData::Random, seed).unwrap();
                 let mut payload = Vec::new();

@@ -131,7 +131,7 @@ fn a_call_of_many_operations_counts_them_all() {
 }
 
 #[test]
-fn errors_misses_and_wrong_payloads_are_told_apart() {
+fn errors_misses_and_wrong_payloads_are_counted_apart() {
     for (reply, errors, nils) in [
         (Reply::Error(b"WRONGTYPE x"), vec![("WRONGTYPE", 100)], 0),
         (Reply::Nil, vec![], 100),
@@ -154,7 +154,7 @@ fn errors_misses_and_wrong_payloads_are_told_apart() {
 /// Making an operation ready takes ten times as long as performing it, and must not be seen: what it
 /// takes at least is missing in the measured time, however busy the machine is.
 #[test]
-fn what_is_made_ready_is_not_measured() {
+fn preparation_is_not_measured() {
     let fake = Fake {
         prepare_takes: Duration::from_micros(100),
         perform_takes: Duration::from_micros(10),

@@ -227,7 +227,7 @@ fn an_overloaded_open_loop_ends_and_says_what_was_not_sent() {
 }
 
 #[test]
-fn what_waits_behind_a_stall_is_sent_after_the_end_of_the_block() {
+fn operations_behind_a_stall_are_sent_after_the_block() {
     let server = Server {
         freezes_at: Some(50),
         ..Server::default()
@@ -299,7 +299,7 @@ impl Connect for PausingServer {
 }
 
 #[test]
-fn what_was_due_while_the_generator_paused_is_sent_after_the_end_of_the_block() {
+fn operations_due_during_a_pause_are_sent_after_the_block() {
     let pausing = PausingServer {
         server: Server::default(),
         pause: Pause {
