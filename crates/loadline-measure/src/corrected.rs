@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_operation_waits_stays() {
+    fn common_wait_of_all_operations_is_kept() {
         let always = [Sample {
             response_ns: 90_000,
             wait_ns: 50_000,

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_limit_is_refused_with_what_to_write() {
+    fn malformed_limit_is_refused_with_advice() {
         for (text, reason) in [
             ("p99", "expected a metric, `<` or `>`, and a value"),
             ("p99<10", "expected a value with a unit: ns, us, ms or s"),

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_near_the_ends_are_told_from_them() {
+    fn shares_near_0_and_100_percent_are_not_rounded_to_them() {
         for (share, expected) in [
             (0.0, "0 %"),
             (0.000_01, "<0.01 %"),

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_nothing_left_is_the_limit() {
+    fn exhausted_resource_is_the_limit() {
         assert_eq!(limit(Some(0.97), 0.9, false, 0.01), LimitedBy::Server);
         assert_eq!(limit(Some(0.5), 0.95, false, 0.01), LimitedBy::Generator);
         // A generator that is hardly busy is not the limit, even if it was late.

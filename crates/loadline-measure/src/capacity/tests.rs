@@ -415,7 +415,7 @@ fn a_search_begins_where_the_closed_loop_says() {
 }
 
 #[test]
-fn what_failed_on_a_slower_machine_bounds_nothing() {
+fn failure_on_a_slower_machine_sets_no_bound() {
     let mut count = 0;
     // From the tenth trial to the fortieth, half of the machine is gone and nothing else shows it.
     let (answer, _) = search(standard(100_000.0), TIME, |attempt| {
@@ -544,7 +544,7 @@ fn rare_operations_get_longer_trials() {
 }
 
 #[test]
-fn what_time_does_not_allow_is_not_answered() {
+fn search_without_time_gives_no_answer() {
     let (answer, attempts) = search(standard(100_000.0), 2.0, sharp(83_000.0));
     assert_eq!((answer.rate, answer.outcome), (None, Outcome::OutOfTime));
     assert!(answer.lower.unwrap().rate < 83_000.0 && !attempts.is_empty());

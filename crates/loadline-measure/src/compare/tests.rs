@@ -116,7 +116,7 @@ fn sentences_can_be_checked_against_the_rounds() {
 }
 
 #[test]
-fn what_does_not_pair_or_has_no_logarithm_is_refused() {
+fn unpaired_or_nonpositive_values_are_refused() {
     let compare = |a: &[f64], b: &[f64]| paired(a, b, Direction::LessIsBetter, &Rules::default());
     assert!(matches!(
         compare(&[1.0], &[]),

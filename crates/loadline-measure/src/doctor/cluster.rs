@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_differ_is_passed_over() {
+    fn permitted_differences_between_nodes_are_ignored() {
         let table: [fn(&mut [ClusterNode]); 4] = [
             // A replica has no slots, and may write to disk for its master.
             |nodes| {

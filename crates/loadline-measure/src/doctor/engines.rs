@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn where_reads_come_from_is_stated() {
+    fn source_of_reads_is_stated() {
         for (live, says) in [
             (1_000, "fit into the page cache"),
             (3_000, "do not fit into"),

@@ -92,7 +92,7 @@ fn a_clean_case_has_no_findings() {
 }
 
 #[test]
-fn what_was_not_looked_at_is_no_finding() {
+fn unexamined_facts_give_no_finding() {
     let full = LatencySummary {
         p50: Some(1),
         p99: Some(1),

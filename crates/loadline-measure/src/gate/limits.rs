@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_in_units_of_a_thousand() {
+    fn memory_limit_is_shown_in_decimal_units() {
         let mut of = case("a", "connection_memory", None, 1);
         of.cost.client_bytes_per_connection = Some(8_233.0);
         assert_eq!(

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_that_differ_are_left_alone() {
+    fn differing_cases_are_not_pooled() {
         let mut rng = SmallRng::seed_from_u64(42);
         let deviations: Vec<f64> = (0..20).map(|i| 0.001 * 1.5_f64.powi(i)).collect();
         let prior = prior(&suite(&mut rng, &deviations)).unwrap();

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_in_the_same_passes_is_a_note() {
+    fn counts_of_the_same_passes_are_a_note() {
         let counted = |allocations: u64| {
             let mut work = work(3_600, &[]);
             for pass in &mut work.passes {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_counted_or_not_alike_claims_nothing() {
+    fn missing_or_incomparable_counts_claim_nothing() {
         let lost = judged([None, Some(work(9, &[]))]);
         assert!(lost.rows.is_empty());
         let note = "get: server instructions are not compared, because they were counted only on the second side.";

@@ -77,7 +77,7 @@ fn times_beyond_the_range_count_as_its_end() {
 }
 
 #[test]
-fn an_hour_is_told_apart_from_fifty_minutes() {
+fn histogram_distinguishes_an_hour_from_fifty_minutes() {
     let (hour, less) = (3_600_000_000_000, 3_000_000_000_000);
     let found = of(&[less, hour]).value_at(0.5).unwrap();
     assert!((found as f64 / less as f64 - 1.0).abs() < 0.001, "{found}");
@@ -245,7 +245,7 @@ mod hostile {
     }
 
     #[test]
-    fn what_is_no_histogram_is_refused_with_a_reason() {
+    fn malformed_histogram_is_refused_with_a_reason() {
         let mut damaged = STANDARD.decode(of(&[1, 2, 3]).encode()).unwrap();
         damaged[14] ^= 0x55;
         let truncated = of(&[1, 2, 3]).encode()[..24].to_owned();
@@ -349,7 +349,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_what_the_crate_writes(
+    fn written_histogram_equals_that_of_hdrhistogram(
         values in prop::collection::vec((0..42_u32).prop_flat_map(|bits| 0..=1_u64 << bits), 0..200),
         many in 0..1_u64 << 40,
     ) {

@@ -265,7 +265,7 @@ fn other_major_versions_are_refused_as_such() {
 }
 
 #[test]
-fn what_is_no_record_is_refused_with_a_sentence() {
+fn malformed_record_is_refused_with_a_sentence() {
     for (bytes, reason) in [
         (&b""[..], "not a JSON object"),
         (b"\xff\xfe\x00", "not a JSON object"),

@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rest_is_what_the_parts_leave() {
+    fn rest_is_the_total_without_its_parts() {
         let waterfall = Waterfall {
             whole_ns: 100.0,
             network_ns: Some(60.0),
@@ -382,7 +382,7 @@ mod tests {
 
     /// The rest of each round is small, while the difference of the medians is not.
     #[test]
-    fn the_rest_lies_in_its_interval() {
+    fn rest_lies_in_its_interval() {
         // Of the two parts, one or the other is slow, and in four of twelve rounds neither is.
         let round = |number: usize| match number % 3 {
             0 => (50.0, 60.0),

@@ -366,7 +366,7 @@ jump=3 4
     }
 
     #[test]
-    fn what_is_no_profile_is_refused() {
+    fn malformed_profile_is_refused() {
         let refused = |text: &str| parse(text).unwrap_err();
         assert_eq!(refused(""), ProfileError::NoInstructions);
         assert_eq!(refused("events: Cy\n"), ProfileError::NoInstructions);

@@ -272,7 +272,7 @@ calls=1 1
     }
 
     #[test]
-    fn what_runs_for_a_timer_is_told_apart() {
+    fn timer_work_is_counted_apart() {
         let text = "\
 events: Ir
 fn=(1) main

@@ -170,7 +170,7 @@ fn records_that_make_no_run_are_refused_with_the_reason() {
 }
 
 #[test]
-fn what_cannot_stand_together_is_refused_with_what_differs() {
+fn incompatible_runs_are_refused_with_the_difference() {
     let other = |change: fn(&mut Environment)| {
         let mut place = place();
         change(&mut place);
@@ -267,7 +267,7 @@ fn fields_and_metrics_of_later_versions_are_left_out() {
 }
 
 #[test]
-fn what_is_no_baseline_is_refused_with_a_sentence() {
+fn malformed_baseline_is_refused_with_a_sentence() {
     let later = json!({"schema": "loadline.baseline/2", "runs": 7}).to_string();
     let record = json!({"schema": "loadline.record/1"}).to_string();
     for (bytes, reason) in [

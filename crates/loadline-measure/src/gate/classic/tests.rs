@@ -151,7 +151,7 @@ fn a_field_that_cannot_be_is_refused_by_name() {
 }
 
 #[test]
-fn what_is_no_such_file_is_refused_with_a_sentence() {
+fn malformed_classic_file_is_refused_with_a_sentence() {
     for (bytes, reason) in [
         (&b""[..], "it is not JSON"),
         (b"[]", "not a JSON object"),
@@ -192,7 +192,7 @@ fn verdicts_go_by_bounds() {
 }
 
 #[test]
-fn nothing_changed_is_no_alarm_and_says_what_such_a_file_does_not_know() {
+fn unchanged_run_raises_no_alarm_and_lists_unknown_metrics() {
     let judgement = judge(
         &read(&file()).unwrap(),
         &measured(ClassicMetric::SetP99Us, 240.0),
@@ -223,7 +223,7 @@ fn a_p99_over_ten_milliseconds_is_critical_wherever_it_is() {
 }
 
 #[test]
-fn the_least_throughput_holds_whatever_the_number_is() {
+fn minimum_throughput_holds_at_any_baseline() {
     let mut file = file();
     file["metrics"]["throughput_ops_sec"] = json!(1_500);
     let classic = read(&file).unwrap();
@@ -236,7 +236,7 @@ fn the_least_throughput_holds_whatever_the_number_is() {
 }
 
 #[test]
-fn what_was_not_measured_is_inconclusive() {
+fn unmeasured_metric_is_inconclusive() {
     let classic = read(&file()).unwrap();
     let judgement = judge(&classic, &ClassicRounds::default());
     assert_eq!(judgement.outcome, Outcome::Inconclusive);

@@ -110,7 +110,7 @@ fn a_narrow_difference_among_many_comparisons_may_be_chance() {
 }
 
 #[test]
-fn what_is_missing_is_said_and_makes_the_outcome_inconclusive() {
+fn missing_case_is_named_and_makes_the_outcome_inconclusive() {
     let doubted = |change: fn(&mut Record), reason: &str| {
         let mut record = record(&[around(1.0), around(1.0)]);
         change(&mut record);

@@ -43,7 +43,7 @@ fn record(factor: f64) -> Record {
 }
 
 #[test]
-fn a_difference_is_told_with_room_for_how_runs_differ_and_never_alarms() {
+fn difference_of_records_includes_run_spread_and_never_alarms() {
     for (factor, verdict, outcome) in [
         (2.0, RowVerdict::Equivalent, Outcome::None),
         (2.0 * 1.04, RowVerdict::Inconclusive, Outcome::Inconclusive),

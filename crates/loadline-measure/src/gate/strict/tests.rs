@@ -289,7 +289,7 @@ fn cases_and_metrics_of_one_side_do_not_pass_unseen() {
 }
 
 #[test]
-fn what_grows_when_things_get_better_is_worse_when_it_falls() {
+fn fall_of_a_more_is_better_metric_is_worse() {
     let throughput = |id: usize, ln: f64| {
         let mut run = run(id, &[0.0]);
         let metrics = &mut run.cases.get_mut("case 00").unwrap().metrics;
