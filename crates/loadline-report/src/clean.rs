@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_steers_a_terminal_is_left() {
+    fn cleaned_text_has_no_control_sequences() {
         for (text, expected) in [
             ("\x1b[31mred\x1b[0m", "?[31mred?[0m"),
             ("\u{9b}31m", "?31m"),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_text_fits_whatever_its_letters_are() {
+    fn cut_text_fits_with_wide_letters() {
         assert_eq!(shortened("embedded", 8), "embedded");
         assert_eq!(shortened("embedded", 7), "embedd~");
         assert_eq!(shortened("世界世界", 6), "世界~");

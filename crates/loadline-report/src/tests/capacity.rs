@@ -191,7 +191,7 @@ fn a_narrow_page_leaves_cells_out_and_marks_in() {
 }
 
 #[test]
-fn whoever_is_the_limit_is_named_with_a_figure() {
+fn limiting_resource_is_named_with_a_figure() {
     for (busy, limit) in [
         (
             (0.99, 0.6),
@@ -381,7 +381,7 @@ fn html_draws_the_curve_with_limit_knee_and_answer() {
 }
 
 #[test]
-fn what_a_file_may_say_breaks_no_form() {
+fn hostile_capacity_record_breaks_no_format() {
     let record = hostile();
     for form in [
         html(&record),

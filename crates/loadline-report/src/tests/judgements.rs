@@ -348,7 +348,7 @@ fn a_broken_limit_in_a_pipe() {
 }
 
 #[test]
-fn nothing_that_could_be_told_in_a_pipe() {
+fn judgement_without_conclusive_metrics() {
     insta::assert_snapshot!(judgement_text(&inconclusive(), &[], GATE, &PIPE), @r#"
     Inconclusive: The baseline holds 5 of the 8 runs that it needs to raise an
       alarm: add 3 more. Until then only limits can fail.

@@ -130,7 +130,7 @@ fn colours_change_nothing_but_colours() {
 }
 
 #[test]
-fn verdicts_and_errors_are_told_by_colour() {
+fn verdicts_and_errors_have_colours() {
     let coloured = |record: &Record| {
         text(
             record,

@@ -319,7 +319,7 @@ fn html_marks_the_best_of_each_column_and_the_size_chosen() {
 }
 
 #[test]
-fn what_a_file_may_say_breaks_no_form() {
+fn hostile_sweep_record_breaks_no_format() {
     let record = hostile();
     let (page, lines) = (html(&record), markdown(&record));
     assert!(!page.contains("<script") && !page.contains("<b>"), "{page}");

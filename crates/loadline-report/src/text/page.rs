@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_together_is_not_broken() {
+    fn values_and_units_stay_on_one_line() {
         let phrase = Page::unbroken("[0.97, 1.43]");
         assert_eq!(
             wrapped(20, &format!("a ratio of {phrase}")),
