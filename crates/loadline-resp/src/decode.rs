@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_announced_is_not_reserved() {
+    fn announced_length_is_not_allocated() {
         assert_eq!(reserve(5, 1 << 30), 5);
         assert_eq!(reserve(u64::MAX, 30), 10);
         assert_eq!(reserve(u64::MAX, 1 << 30), RESERVED_ELEMENTS);

@@ -106,7 +106,7 @@ fn replies_can_be_stepped_through() {
 }
 
 #[test]
-fn what_is_refused_is_refused_wherever_it_is_cut() {
+fn refused_bytes_are_refused_at_every_split() {
     let limits = Limits::default();
     for bytes in corpus::refused() {
         let expected = naive::decode(bytes, &limits, naive::Check::Content)
