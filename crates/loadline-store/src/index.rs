@@ -395,7 +395,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_holds_what_was_put_into_it(steps in steps(), few in any::<bool>()) {
+        fn index_holds_its_entries(steps in steps(), few in any::<bool>()) {
             let mut index = Index::default();
             // By number, with the place, which is the number or that plus 600.
             let mut model: BTreeSet<u32> = BTreeSet::new();

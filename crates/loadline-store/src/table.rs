@@ -252,7 +252,7 @@ mod tests {
     proptest! {
         /// Against a list of pairs, in order until that is given up.
         #[test]
-        fn it_behaves_like_a_map(
+        fn table_behaves_like_a_map(
             steps in proptest::collection::vec((any::<u8>(), any::<Option<u8>>()), 1..300),
             relaxed_at in proptest::option::of(0..300_usize),
         ) {

@@ -115,7 +115,7 @@ fn check(directory: &Path, way: &str, acknowledged: u64) {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_when_a_process_is_killed() {
+fn killed_process_loses_no_acknowledged_write() {
     let is_long = std::env::var_os("LOADLINE_LONG").is_some_and(|value| value == "1");
     let kills = if is_long { 250 } else { 3 };
     for way in ["process", "calls", "interval", "always"] {

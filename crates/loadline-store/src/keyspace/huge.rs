@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn they_follow_the_growth_of_the_memory() {
+    fn huge_pages_follow_the_growth_of_the_memory() {
         let keyspaces = [Keyspace::new(), Keyspace::new()];
         let mut huge = HugePages::default();
         assert!(huge.follow(&keyspaces, 5).is_empty());

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_segments_are_told_from_others() {
+    fn segment_names_are_recognized() {
         assert_eq!(name(1), "0000000001.log");
         assert_eq!(parse_name(&name(LAST)), Some(LAST));
         assert_eq!(parse_name(&name(u32::MAX)), None);

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_bytes_are_read_before_and_after_it_is_mapped() {
+    fn reads_are_the_same_before_and_after_mapping() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(b"abcdefgh", 0).unwrap();
         let lazy = LazyMapping::new(file, 8);

@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_behind_the_end() {
+    fn write_behind_the_end_is_refused() {
         let (mut appender, mapping) = Mapping::create(new_file(8), 8, 3).unwrap();
         assert!(appender.append(b"123456").is_err());
         appender.append(b"12345").unwrap();
@@ -593,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_through_the_mapping_is_in_the_file() {
+    fn mapped_write_is_in_the_file() {
         use std::os::unix::fs::FileExt;
         let file = new_file(8);
         let other = file.try_clone().unwrap();

@@ -221,7 +221,7 @@ fn take_step(store: &Keyspace, step: &Step, model: &Model) {
 proptest! {
     /// Against a plain map, with a clock of its own.
     #[test]
-    fn it_behaves_like_a_map_with_expiry(steps in steps(), counts_uses in any::<bool>()) {
+    fn keyspace_behaves_like_a_map_with_expiry(steps in steps(), counts_uses in any::<bool>()) {
         // Few shards, so that some hold several keys.
         let mut store = Keyspace::for_keys(12);
         store.evict_by(counts_uses.then_some(Victim::LeastUsed));

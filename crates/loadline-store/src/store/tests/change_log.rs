@@ -256,7 +256,7 @@ fn changes_of_all_kinds_are_made_again() {
 /// A change that comes after one whose effect is over when the log is read: an expiry that was taken back, and one that
 /// was reached before the key came into being again.
 #[test]
-fn what_was_changed_before_it_expired_is_as_it_was() {
+fn changes_before_the_expiry_are_recovered() {
     let journal = Journal::default();
     let mut rig = Rig::open(&journal, Durability::Process);
     for key in [&b"kept"[..], b"over"] {

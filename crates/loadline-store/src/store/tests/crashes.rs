@@ -397,7 +397,7 @@ fn a_log_that_failed_takes_no_writes_until_it_is_opened_again() {
 /// Most of what is written to a small store is overwritten before it has to reach the disk, and never synced. Whatever of it
 /// a failure of the machine leaves behind while its files are removed, what was synced before is there.
 #[test]
-fn what_was_overwritten_is_not_synced_and_spoils_nothing() {
+fn overwritten_entries_need_no_sync() {
     let put = |number: u8| Step::Put(number % 4, vec![number; 12_000]);
     let sync_at = |number: u8| [5, 20].contains(&number).then_some(Step::Sync);
     let steps: Vec<Step> = (0..110)

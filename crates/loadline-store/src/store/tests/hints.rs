@@ -428,7 +428,7 @@ fn a_segment_with_a_hint_is_not_torn() {
 }
 
 #[test]
-fn names_of_hints_are_told_from_others() {
+fn hint_names_are_recognized() {
     assert_eq!(hint::name(2), "0000000002.hint");
     assert_eq!(hint::parse_name("0000000002.hint"), Some(2));
     for other in ["0000000002.log", "2.hint", "0000000000.hint", "x.hint"] {

@@ -105,7 +105,7 @@ fn a_repair_names_a_file_that_can_be_missing() {
 
 /// A record that is not understood does not say which files were reclaimed once a repair has dropped it.
 #[test]
-fn what_a_repair_drops_says_nothing_afterwards() {
+fn entries_dropped_by_a_repair_have_no_effect() {
     let salt = 7;
     let mut file = Head {
         id: 2,
