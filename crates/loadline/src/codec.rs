@@ -198,7 +198,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(id: u64, seed: u64, bytes in SMALLEST_BYTES..20_000) {
+        fn encoded_player_is_decoded(id: u64, seed: u64, bytes in SMALLEST_BYTES..20_000) {
             let player = Player::new(id, bytes as usize, seed);
             prop_assert_eq!(Codec::Json.encode(&player).len() as u64, bytes);
             for codec in CODECS {

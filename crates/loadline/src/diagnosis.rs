@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_the_machine_stands_there_once() {
+    fn findings_about_the_machine_appear_once() {
         let setup = |scope: &str| Setup {
             scope: scope.to_owned(),
             governor: Some("powersave".to_owned()),

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ignored_signal_is_told_by_its_bit() {
+    fn ignored_signal_is_recognized_by_its_bit() {
         let status = "Name:\tloadline\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000002\n";
         assert!(is_ignored(status, SIGHUP));
         assert!(!is_ignored(status, SIGINT));

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_said_is_run_with_the_default_cases() {
+    fn no_arguments_run_the_default_cases() {
         let cli = Cli::read(meant(vec!["loadline".into()])).unwrap();
         let args::Command::Run(run) = cli.command else {
             panic!("{:?}", cli.command)

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_almost_right_is_named() {
+    fn near_misses_are_suggested() {
         let known = ["get", "set", "getset-70-30", "mget", "embedded"];
         for (typed, meant) in [
             ("gte", Some("get")),

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_refused_with_its_line() {
+    fn malformed_trace_is_refused_with_its_line() {
         for (content, why) in [
             (&b""[..], "it is empty"),
             (b"\n\n", "expected Twitter's CSV"),
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_twice_is_refused() {
+    fn special_file_is_refused_as_a_trace() {
         let refused = follow(Path::new("/dev/null"), 1).unwrap_err().to_string();
         assert!(refused.contains("not a regular file"), "{refused}");
     }

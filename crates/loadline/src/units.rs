@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_reads_well() {
+    fn shown_values_are_readable() {
         assert_eq!(duration_text(Duration::from_millis(1_500)), "1500ms");
         assert_eq!(duration_text(Duration::from_secs(120)), "2m");
         assert_eq!(duration_text(Duration::ZERO), "0s");
@@ -545,7 +545,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_shown_reads_back(ns: u64, low in 0_u64..1 << 40, more in 0_u64..1 << 30, exponent in 0.0_f64..9.0) {
+        fn shown_values_parse_back(ns: u64, low in 0_u64..1 << 40, more in 0_u64..1 << 30, exponent in 0.0_f64..9.0) {
             prop_assert_eq!(duration(&duration_text(Duration::from_nanos(ns))).unwrap().as_nanos(), u128::from(ns));
             for size in [ValueSize::Fixed(low), ValueSize::Range(low, low + more), ValueSize::Zipf(low, low + more)] {
                 prop_assert_eq!(value_size(&value_size_text(&size)).unwrap(), size);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_and_where_to_look_in_two_lines() {
+    fn refusal_has_a_cause_and_a_hint_in_two_lines() {
         for (words, said) in [
             (
                 &["x", "run", "--ops", "0"][..],

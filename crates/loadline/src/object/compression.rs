@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_compressed_is_restored() {
+    fn compressed_object_is_restored() {
         let plain: Vec<u8> = (0..10_000_u32).map(|place| (place / 7) as u8).collect();
         for compression in Compression::ALL {
             let packed = compression.compress(&plain).unwrap();

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_searched_is_refused() {
+    fn impossible_searches_are_refused() {
         for (words, reason) in [
             (
                 &["embedded", "--slo", "p99"][..],

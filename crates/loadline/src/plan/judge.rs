@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_run_already_are_left_alone() {
+    fn running_servers_are_not_restarted() {
         let plan = plan(&["redis://one", "redis://other"]);
         assert_eq!((plan.schedule.generations, plan.rounds), (1, 10));
         assert_eq!(plan.most_rounds(), 20, "four cases share 80 rounds");
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_done() {
+    fn explicit_options_override_the_plan() {
         let plan = plan(&["embedded", "embedded", "--rounds", "5", "--duration", "1s"]);
         assert_eq!((plan.rounds, plan.most_rounds()), (5, 5));
         let plan = self::plan(&["embedded", "embedded", "--duration", "400ms"]);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_work_has_the_same_hash_wherever_it_runs() {
+    fn workload_hash_is_independent_of_the_target() {
         let hash = |words: &[&str]| workload_hash(&plan(words).to_json());
         let one = hash(&["embedded", "embedded", "--workload", "get"]);
         let elsewhere = hash(&["redis://a", "embedded", "--workload", "get", "--seed", "5"]);

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_link_can_do_is_refused() {
+    fn impossible_links_are_refused() {
         for (jitter, bandwidth, word) in [
             (Some("1"), None, "unit"),
             (Some("0ms"), None, "above 0"),

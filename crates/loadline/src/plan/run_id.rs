@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_of_runs_are_told_from_others() {
+    fn run_ids_are_recognized() {
         for _ in 0..1_000 {
             let id = new_run_id();
             assert!(is_run_id(&id), "{id}");

@@ -40,7 +40,7 @@ fn refusal(words: &[&str]) -> String {
 }
 
 #[test]
-fn nothing_said_is_the_suite_on_both_servers() {
+fn default_plan_is_the_suite_on_both_servers() {
     let plan = plan(&[]);
     assert_eq!(
         plan.targets,
@@ -195,7 +195,7 @@ fn the_url_comes_before_the_flags_and_the_environment() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_reason() {
+fn impossible_plans_are_refused_with_a_reason() {
     for (words, reason) in [
         (
             &["--ops", "10", "--duration", "1s"][..],
@@ -336,7 +336,7 @@ fn a_bad_value_is_refused_in_one_form() {
 }
 
 #[test]
-fn what_does_not_fit_the_targets_is_refused_with_its_reason() {
+fn workloads_unfit_for_the_targets_are_refused_with_a_reason() {
     for (words, reason) in [
         (&["embedded", "--user", "ann"][..], "no TARGET is one"),
         (&["redis://h", "--user", "ann"], "has no password"),
@@ -357,7 +357,7 @@ fn what_does_not_fit_the_targets_is_refused_with_its_reason() {
 
 /// The machine of these tests has 8 GiB to spare.
 #[test]
-fn what_does_not_fit_into_memory_is_refused_before_it_is_loaded() {
+fn data_larger_than_memory_are_refused_before_loading() {
     let huge = ["--value-size", "512MiB"];
     let wide = ["--connections", "50", "--pipeline", "1000"];
     for (words, needs) in [
@@ -434,7 +434,7 @@ fn what_does_not_fit_into_memory_is_refused_before_it_is_loaded() {
 }
 
 #[test]
-fn what_is_called_has_no_pipelined_case() {
+fn called_subjects_have_no_pipelined_case() {
     let plan = plan(&["ram", "embedded", "--connections", "8"]);
     assert_eq!(plan.targets, [Target::RAM, Target::Embedded]);
     assert!(plan.cases.iter().all(|case| case.pipeline == 1));

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_set_is_read_back() {
+    fn values_in_memory_are_read_back() {
         let store = ram();
         assert_eq!(perform(&store, &["GET {key}"], 20).nils, 20);
         perform(&store, &["SET {key} {value}"], 10);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_store_lacks_is_named() {
+    fn unsupported_commands_are_named() {
         for (commands, lacks) in [
             (&["GET {key}", "LPUSH {key} a"][..], &["LPUSH"][..]),
             (&["SET {key} {value} NX"], &["SET"]),

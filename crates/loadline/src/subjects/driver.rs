@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_due_in_a_block_is_counted() {
+    fn due_operations_of_a_block_are_counted() {
         let after = |ms| Stop::after(Duration::from_millis(ms));
         assert_eq!(planned(after(400), 500, 1), 200);
         assert_eq!(planned(after(401), 500, 1), 201);

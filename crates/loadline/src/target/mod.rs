@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_without_its_password() {
+    fn refused_targets_omit_the_password() {
         for text in [
             "",
             "localhost:6379",

@@ -144,7 +144,7 @@ mod tests {
 
     /// If a server refuses INFO, the number of its commands is unknown, not zero.
     #[test]
-    fn what_a_server_refuses_to_count_is_unknown() {
+    fn refused_counters_are_unknown() {
         let declared = ["get".to_owned()];
         let refused = Counters::read(&Info::default(), &declared);
         let cost = refused.since(&refused);

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_that_nobody_declared_are_counted_and_our_own_are_not() {
+    fn undeclared_commands_are_counted_without_our_own() {
         let before = Info::parse(b"cmdstat_get:calls=5,usec=1\r\ncmdstat_set:calls=7,usec=1\r\n");
         let after = Info::parse(
             b"cmdstat_get:calls=900,usec=1\r\ncmdstat_set:calls=9,usec=1\r\ncmdstat_config|get:calls=4,usec=1\r\n\

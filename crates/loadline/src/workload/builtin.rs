@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_reads_is_loaded() {
+    fn reading_workloads_have_a_load() {
         for name in NAMES {
             let definition = named(name, 10).unwrap();
             let reads = definition

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_is_one_sentence() {
+    fn left_out_cases_are_one_sentence() {
         let lacks = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         assert_eq!(
             left_out(

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_beyond_the_run_is_not_listed() {
+    fn commands_beyond_the_run_are_not_listed() {
         for name in [
             "FLUSHALL",
             "FLUSHDB",

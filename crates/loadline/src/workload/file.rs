@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_of_a_file_are_named() {
         for (text, reason) in [
             ("", "command"),
             ("command = []", "at least one"),

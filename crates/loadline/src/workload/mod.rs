@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_loaded_before() {
+    fn read_data_are_loaded_before() {
         assert_eq!(
             load_lines(&from(&["GET {key}", "TTL {key}"]).unwrap()),
             ["SET {key} {value}"]

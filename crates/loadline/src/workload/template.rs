@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unsafe_or_unclear_is_refused() {
+    fn unsafe_or_unclear_templates_are_refused() {
         for (text, reason) in [
             ("", "missing"),
             ("FLUSHALL", "not supported"),

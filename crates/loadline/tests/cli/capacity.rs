@@ -192,7 +192,7 @@ fn the_load_is_removed_from_a_server_that_stays() {
 }
 
 #[test]
-fn what_cannot_be_searched_ends_with_its_code() {
+fn impossible_search_ends_with_its_exit_code() {
     let dir = Dir::new();
     for (words, code, reason) in [
         (&["capacity"][..], 64, "<TARGET>"),

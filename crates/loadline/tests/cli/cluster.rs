@@ -83,7 +83,7 @@ fn a_cluster_that_runs_already_is_left_as_it_was() {
 }
 
 #[test]
-fn what_is_no_cluster_is_refused() {
+fn single_server_is_refused_as_a_cluster() {
     let dir = Dir::new();
     let redis = Redis::start(&[]);
     let target = format!("cluster://127.0.0.1:{}", redis.port());

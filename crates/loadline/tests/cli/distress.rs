@@ -90,7 +90,7 @@ fn keys_are_removed_after_some_of_them_were_refused() {
 }
 
 #[test]
-fn a_server_that_takes_no_keys_is_told_with_what_to_do() {
+fn server_that_refuses_keys_is_reported_with_advice() {
     let settings: [(&[&str], &str); 3] = [
         (&["--replicaof", "127.0.0.1", "1"], "use its primary"),
         (&["--maxmemory", "1mb"], "maxmemory"),

@@ -208,7 +208,7 @@ fn the_output_of_a_program_stays_whole() {
 }
 
 #[test]
-fn what_is_no_server_is_refused() {
+fn doctor_refuses_a_target_that_is_no_server() {
     let dir = Dir::new();
     dir.run(&["doctor", "ram"])
         .failed(64, "examines only servers");

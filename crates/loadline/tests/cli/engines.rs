@@ -199,7 +199,7 @@ fn classes_are_never_mixed_and_an_engine_that_lacks_one_is_named() {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_after_a_kill_and_the_record_has_what_it_takes() {
+fn acknowledged_writes_survive_a_kill_and_the_record_has_their_footprint() {
     let (record, stdout) = measured(&of_build(
         &["map", "heed", "redb", "fjall", "store", "redis", "embedded"],
         &["--op", "get", "--durability", "memory,always"],
@@ -300,7 +300,7 @@ fn the_set_of_the_write_up_compares_like_with_like() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_engine_plans_are_refused() {
     let dir = Dir::new();
     for (words, reason) in [
         (&["berkeley"][..], "unknown engine"),

@@ -31,7 +31,7 @@ fn on_an_old_kernel(test: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
-fn it_serves_on_an_old_kernel() {
+fn server_runs_on_an_old_kernel() {
     on_an_old_kernel(|| {
         let serving = Serving::start(&Dir::new(), &[]);
         serving.answers("PING\r\n", "+PONG\r\n");
@@ -41,7 +41,7 @@ fn it_serves_on_an_old_kernel() {
 
 /// Both loops: a closed one, and an open one, which sleeps between the starts of its operations.
 #[test]
-fn it_measures_on_an_old_kernel() {
+fn measurement_runs_on_an_old_kernel() {
     on_an_old_kernel(|| {
         let dir = Dir::new();
         let common = [

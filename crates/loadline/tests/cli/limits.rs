@@ -89,7 +89,7 @@ fn with_the_record_on_standard_output_the_last_line_is_on_the_other() {
 
 /// 5,000 operations are too few for p99.9, and the longest took longer than a nanosecond.
 #[test]
-fn what_cannot_be_judged_fails_only_where_that_is_asked_for() {
+fn unjudgeable_limit_fails_only_under_strict() {
     let dir = Dir::new();
     let limit = ["--limit", "get.p99.9<1ns"];
     let ended = limited(&dir, &limit);

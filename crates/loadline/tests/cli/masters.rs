@@ -195,7 +195,7 @@ fn a_search_for_capacity_takes_a_cluster() {
 }
 
 #[test]
-fn what_a_cluster_cannot_be_asked_for_is_refused() {
+fn options_unfit_for_a_cluster_are_refused() {
     let dir = Dir::new();
     let cluster = "spawn-cluster:redis-server";
     let text = dir.run(&["run", cluster, "--dry-run"]).succeeded();

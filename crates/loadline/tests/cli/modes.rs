@@ -265,7 +265,7 @@ fn a_budget_of_less_than_a_round_trip_leaves_no_cell_empty() {
 
 /// The doctor looks at a sweep as at any other measurement.
 #[test]
-fn what_a_server_does_beside_a_sweep_is_told() {
+fn other_work_of_the_server_during_a_sweep_is_reported() {
     let dir = Dir::new();
     let redis = Redis::start(&["--save", "900 1", "--maxmemory", "1gb"]);
     let target = format!("redis://127.0.0.1:{}", redis.port());

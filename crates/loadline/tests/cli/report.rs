@@ -94,7 +94,7 @@ fn standard_output_holds_one_form_and_nothing_else() {
 }
 
 #[test]
-fn what_is_no_record_is_refused() {
+fn malformed_record_is_refused() {
     let dir = Dir::new();
     for (text, reason) in [
         ("", "JSON"),

@@ -69,7 +69,7 @@ fn an_overloaded_open_loop_ends_in_time_and_says_what_was_not_sent() {
 }
 
 #[test]
-fn what_else_the_server_does_is_found() {
+fn other_work_of_the_server_is_found() {
     let redis = Redis::start(&["--appendonly", "yes"]);
     let dir = Dir::new();
     // Somebody else, who asks for something all the time.
@@ -304,7 +304,7 @@ fn a_server_that_lacks_a_command_is_named_with_it() {
 }
 
 #[test]
-fn what_does_not_answer_ends_with_69() {
+fn silent_target_ends_with_exit_code_69() {
     let dir = Dir::new();
     // Bound and never listened on by Redis: connections are refused.
     let free = TcpListener::bind("127.0.0.1:0")

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::util::{Dir, PATIENCE, Serving, converse, signal, wait_until};
 
 #[test]
-fn it_serves_and_ends_on_a_signal() {
+fn server_ends_on_a_signal() {
     for name in ["TERM", "INT"] {
         let mut serving = Serving::start(&Dir::new(), &[]);
         serving.answers("PING\r\n", "+PONG\r\n");
@@ -27,7 +27,7 @@ fn it_serves_and_ends_on_a_signal() {
 }
 
 #[test]
-fn it_serves_a_socket_in_the_file_system() {
+fn server_listens_on_a_unix_socket() {
     let dir = Dir::new();
     let _serving = Serving::start(&dir, &["--unix", "served.sock"]);
     let stream = UnixStream::connect(dir.path().join("served.sock")).unwrap();
@@ -124,7 +124,7 @@ fn count_and_kill(mut serving: Serving, acknowledged: usize) -> Vec<u64> {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
+fn killed_server_loses_no_acknowledged_write() {
     let kills = if std::env::var_os("LOADLINE_LONG").is_some_and(|value| value == "1") {
         100
     } else {

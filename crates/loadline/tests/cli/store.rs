@@ -107,7 +107,7 @@ fn check_says_what_it_ignores_and_refuses_what_is_missing() {
 }
 
 #[test]
-fn what_is_no_export_is_refused() {
+fn malformed_export_is_refused() {
     let dir = Dir::new();
     let get = "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
     import(&dir, get).failed(65, "expected SET KEY VALUE");

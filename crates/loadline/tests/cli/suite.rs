@@ -137,7 +137,7 @@ fn tasks_are_shown_as_what_they_are() {
 }
 
 #[test]
-fn what_our_server_lacks_is_left_out_and_said() {
+fn cases_missing_from_our_server_are_left_out_with_a_reason() {
     let dir = Dir::new();
     let targets = ["embedded", "spawn:redis-server"];
     let sentence = "embedded has no XADD and no XREAD: xadd, xread left out.";
@@ -171,7 +171,7 @@ fn what_our_server_lacks_is_left_out_and_said() {
 }
 
 #[test]
-fn what_a_suite_has_settled_is_refused() {
+fn options_fixed_by_a_suite_are_refused() {
     let dir = Dir::new();
     for (more, reason) in [
         (&["--workload", "get"][..], "cannot be combined"),

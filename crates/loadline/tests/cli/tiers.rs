@@ -434,7 +434,7 @@ fn progress_in_a_pipe_has_no_line_per_operation() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_anything_starts() {
+fn impossible_tier_plans_are_refused_before_the_start() {
     let dir = Dir::new();
     for (words, why) in [
         (&["--floor", "0x10"][..], "expected WIDTHxHEIGHT"),

@@ -129,7 +129,7 @@ fn help_and_version_are_answers() {
 
 /// The record may be all that is left of a long measurement.
 #[test]
-fn what_is_read_is_never_overwritten() {
+fn input_file_is_never_overwritten() {
     let dir = Dir::new();
     dir.write("record.json", "{}");
     for words in [

@@ -103,7 +103,7 @@ fn folder_whose_installation_did_not_end_is_not_installed() {
 }
 
 #[test]
-fn nothing_said_is_every_driver_that_is_installed() {
+fn default_plan_has_every_installed_driver() {
     let plan = resolved(&[]).unwrap();
     let names: Vec<&str> = plan
         .drivers
@@ -119,7 +119,7 @@ fn nothing_said_is_every_driver_that_is_installed() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_a_sentence() {
+fn impossible_client_plans_are_refused_with_a_sentence() {
     for (words, exit, reason) in [
         (
             &["--only", "nothing"][..],
@@ -216,7 +216,7 @@ fn a_gate_names_two_rows_that_are_measured() {
 }
 
 #[test]
-fn what_drivers_cannot_do_leaves_them_out() {
+fn drivers_without_an_operation_are_left_out_of_it() {
     for words in [&["--rate", "50"][..], &["spawn-cluster:redis-server"]] {
         let plan = resolved(words).unwrap();
         let names = plan.drivers.iter().map(|driver| driver.name.as_str());

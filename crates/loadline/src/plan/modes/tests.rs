@@ -37,7 +37,7 @@ fn a_cluster_is_called_under_every_latency_and_in_one_slot_on_demand() {
 }
 
 #[test]
-fn nothing_said_is_the_whole_sweep() {
+fn default_plan_is_the_whole_sweep() {
     let plan = plan(&[]).unwrap();
     assert_eq!((plan.modes.len(), plan.base.cases.len()), (6, 2));
     assert_eq!(plan.counts, DEFAULT_COUNTS);
@@ -176,7 +176,7 @@ fn other_operations_have_names_and_their_own_keys() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_sweeps_are_refused() {
     for (words, reason) in [
         (&["ram"][..], "not a server"),
         (&["--latency", "10"], "unit"),

@@ -28,7 +28,7 @@ fn stage(plan: &TiersPlan, group: TierGroup) -> &TierStage {
 }
 
 #[test]
-fn nothing_said_is_a_floor_in_every_tier_of_the_build() {
+fn default_plan_is_a_floor_in_every_tier_of_the_build() {
     let plan = plan(&[]).unwrap();
     let names: Vec<&str> = plan
         .places

@@ -191,7 +191,7 @@ fn a_tier_dearer_than_recomputing_is_dropped_or_kept_for_dearer_objects() {
 
 /// The break-even is 60 %: above what is expected, below it, and too close to say.
 #[test]
-fn what_the_rounds_do_not_separate_has_no_answer() {
+fn inseparable_tiers_have_no_answer() {
     let pays = |ratio: &str, noise| {
         let tiers = concluded(&["--hit-ratio", ratio], 230.0, noise);
         tiers.costs[0].pays.clone()

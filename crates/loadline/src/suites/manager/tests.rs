@@ -28,7 +28,7 @@ fn a_suite_has_cases_of_its_own_names_and_spaces() {
 }
 
 #[test]
-fn what_is_read_or_removed_is_there() {
+fn read_and_removed_keys_are_loaded() {
     for case in manager() {
         let reads = case.operations.iter().any(Operation::reads);
         let filled = case.load.is_some() || case.rules.before.is_some();
@@ -107,7 +107,7 @@ fn a_block_ends_where_its_keys_or_ports_do() {
 }
 
 #[test]
-fn what_our_server_lacks_is_known_before_it_runs() {
+fn commands_missing_from_our_server_are_known_before_the_run() {
     let sentence = "embedded has no XADD and no XREAD: xadd, xread left out.";
     let mut plan = plan("manager-classic");
     plan.targets = vec![Target::Embedded, Target::Spawn("redis-server".into())];

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_that_do_something_are_counted() {
+    fn other_active_clients_are_counted() {
         let list = "id=3 addr=127.0.0.1:1 name=loadline idle=0 flags=N cmd=get\n\
                     id=4 addr=127.0.0.1:2 name=shop idle=1 flags=N cmd=get\n\
                     id=5 addr=127.0.0.1:3 name= idle=0 flags=S cmd=replconf\n\

@@ -134,7 +134,7 @@ fn threads_share_their_engine() {
 }
 
 #[test]
-fn the_store_as_a_cache_holds_so_many_keys_for_so_long() {
+fn store_as_a_cache_keeps_its_limits_of_keys_and_time() {
     let open = |cache| {
         let dir = tempfile::tempdir().unwrap();
         let kind = Kind::Store;
