@@ -103,7 +103,7 @@ mod tests {
     proptest! {
         /// It agrees with the parser on any bytes in which it finds something.
         #[test]
-        fn it_finds_what_the_parser_finds(
+        fn lookahead_finds_the_requests_of_the_parser(
             parts in proptest::collection::vec(
                 prop_oneof![
                     Just(b"*2\r\n".to_vec()), Just(b"*3\r\n".to_vec()), Just(b"$3\r\n".to_vec()), Just(b"key\r\n".to_vec()),

@@ -411,7 +411,7 @@ mod tests {
     proptest! {
         /// A round trip: the text reads back as the same number and formats the same.
         #[test]
-        fn whole_numbers_are_those_that_are_written_so(text in "-{0,2}[0-9]{0,20}|[ -~]{0,4}") {
+        fn integers_need_canonical_digits(text in "-{0,2}[0-9]{0,20}|[ -~]{0,4}") {
             let plain = text.parse::<i64>().ok().filter(|number| number.to_string() == text);
             prop_assert_eq!(integer(text.as_bytes()).ok(), plain);
         }
@@ -427,7 +427,7 @@ mod tests {
 
         /// No text makes the parser panic.
         #[test]
-        fn what_is_no_number_is_refused(text in "[-+]?(0[xX])?[0-9a-f.]{0,24}([eEpP][-+]?[0-9]{0,7})?|[ -~]{0,8}") {
+        fn malformed_number_is_refused(text in "[-+]?(0[xX])?[0-9a-f.]{0,24}([eEpP][-+]?[0-9]{0,7})?|[ -~]{0,8}") {
             let sum = add_floats((text.as_bytes(), "old"), (b"0", "new"));
             prop_assert_eq!(sum.is_ok(), float(text.as_bytes()).is_some_and(|number| number.is_finite()));
         }

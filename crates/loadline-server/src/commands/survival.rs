@@ -179,7 +179,7 @@ fn rewrite_all(rig: &mut Rig) {
 }
 
 #[test]
-fn whatever_was_done_is_there_after_a_kill() {
+fn every_change_survives_a_kill() {
     let seeds = if std::env::var_os("LOADLINE_LONG").is_some_and(|value| value == "1") {
         2_000
     } else {
@@ -244,7 +244,7 @@ fn all_commands_that_write_are_tried() {
 
 /// A key that was removed for lack of memory does not come back, and neither does what FLUSHALL removed.
 #[test]
-fn what_was_removed_does_not_come_back() {
+fn removed_keys_stay_removed() {
     let dir = tempfile::tempdir().unwrap();
     let now = wall_ms() + 10_000_000;
     let mut rig = open(dir.path(), now);

@@ -106,7 +106,7 @@ fn said(stream: &mut UnixStream) -> String {
 }
 
 #[test]
-fn what_depends_on_a_change_waits_for_the_sync_that_covers_it() {
+fn dependent_reply_waits_for_the_sync_of_the_change() {
     let (mut rig, mut writer) = Rig::hanging();
     let (mut reader, mut watcher) = (rig.connect(), rig.connect());
     rig.send(&mut reader, "GET k");
@@ -358,7 +358,7 @@ fn connections_that_end_while_they_wait() {
 
 /// A server that ends syncs the log and answers.
 #[test]
-fn what_is_held_back_leaves_at_the_end() {
+fn held_replies_leave_at_the_end() {
     for is_signal in [true, false] {
         let (mut rig, mut writer) = Rig::hanging();
         let mut operator = rig.connect();
@@ -461,7 +461,7 @@ fn connections_that_come_and_go_while_a_sync_hangs_do_not_add_up() {
 
 /// A peer that goes on sending is not read any more, and gets all of its replies later.
 #[test]
-fn what_is_held_back_is_bounded() {
+fn held_replies_are_bounded() {
     const TURNS: usize = 3 * MOST_HELD;
     let (mut rig, mut writer) = Rig::hanging();
     let (request, reply) = ("INCR n\r\n", ":0\r\n".len());

@@ -52,7 +52,7 @@ fn connections_are_listed_and_killed() {
 }
 
 #[test]
-fn without_the_password_nothing_is_told() {
+fn unauthenticated_client_learns_nothing() {
     let ours = Ours::start(ServerConfig {
         password: Some("s3cret".into()),
         ..ServerConfig::default()

@@ -85,7 +85,7 @@ fn no_arguments_bring_the_server_down() {
 }
 
 #[test]
-fn hostile_requests_end_their_connection_and_nobody_elses() {
+fn hostile_requests_end_only_their_own_connection() {
     let ours = Ours::start(ServerConfig::default());
     for (request, reply) in [
         (
@@ -268,7 +268,7 @@ fn field<'t>(text: &'t str, name: &str) -> &'t str {
 
 /// Watching many keys takes time in proportion, and the keys count as what the connection holds.
 #[test]
-fn a_flood_of_watched_keys_holds_nobody_up() {
+fn flood_of_watched_keys_delays_no_other_client() {
     let ours = Ours::start(ServerConfig {
         max_request_bytes: 64 << 20,
         ..ServerConfig::default()
@@ -403,7 +403,7 @@ fn a_half_closed_connection_gets_its_replies() {
 }
 
 #[test]
-fn requests_that_come_byte_by_byte_are_answered_and_hold_nobody_up() {
+fn requests_byte_by_byte_are_answered_and_delay_no_other_client() {
     let ours = Ours::start(ServerConfig::default());
     let (mut slow, mut quick) = (ours.connect(), ours.connect());
     for byte in b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\nPING\r\n" {
@@ -416,7 +416,7 @@ fn requests_that_come_byte_by_byte_are_answered_and_hold_nobody_up() {
 }
 
 #[test]
-fn one_more_client_than_allowed_is_told_so() {
+fn client_over_the_limit_gets_an_error() {
     let ours = Ours::start(ServerConfig {
         max_clients: 200,
         ..ServerConfig::default()

@@ -148,7 +148,7 @@ const SEEDS: Range<u64> = 0..12;
 const LONG_SEEDS: Range<u64> = 0..200;
 
 #[test]
-fn whatever_is_sent_redis_says_the_same() {
+fn random_commands_get_the_replies_of_redis() {
     let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
     // The second client changes what the first one watches.
     let mut clients = [(); 2].map(|()| Both {

@@ -166,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_dumped_is_restored(words in proptest::collection::vec(word(), 1..40)) {
+        fn dumped_value_is_restored(words in proptest::collection::vec(word(), 1..40)) {
             let settings = Settings::default();
             let mut list = List::new();
             words.iter().for_each(|word| list.push_back(word));
