@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_enables_the_heavy_feature_is_left_out() {
+    fn features_that_enable_the_heavy_one_are_left_out() {
         let package = |name: &str, kind: &str, features: &[(&str, &[&str])]| Package {
             name: name.to_owned(),
             targets: vec![Target {

@@ -258,7 +258,7 @@ mod tests {
         );
     }
     #[test]
-    fn what_a_room_may_not_know_is_found() {
+    fn forbidden_dependencies_of_a_crate_are_found() {
         let lab = faults(&metadata(&[("loadline-client", "loadline-measure", None)]));
         let redis = faults(&metadata(&[("loadline-load", "loadline-resp", None)]));
         let sockets = faults(&Metadata {

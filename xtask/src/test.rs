@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_nobody_has_is_missing_and_named() {
+    fn unavailable_program_is_missing_and_named() {
         assert_eq!(missing(&[("cargo", "cargo"), NONE]), [NONE]);
         assert!(refuse_missing(&[], true).is_ok() && refuse_missing(&[NONE], false).is_ok());
         let error = refuse_missing(&[NONE], true).unwrap_err().to_string();

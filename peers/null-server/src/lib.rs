@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_generators_ask_first_is_answered_in_kind() {
+    fn first_questions_of_generators_are_answered() {
         for (words, reply) in [
             (&["hello", "3"][..], "%3\r\n"),
             (&["HELLO", "2"], "*6\r\n"),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn malformed_request_is_refused() {
         for input in [
             &b"GET a\r\n"[..],
             b"*0\r\n",

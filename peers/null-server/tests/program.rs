@@ -66,7 +66,7 @@ fn replies(stream: &mut TcpStream, count: usize) {
 }
 
 #[test]
-fn it_ends_with_its_standard_input() {
+fn server_ends_with_its_standard_input() {
     let mut server = NullServer::start();
     let mut client = server.connect();
     client.write_all(GET).unwrap();
@@ -107,7 +107,7 @@ fn a_request_that_comes_byte_by_byte_is_answered_once() {
 }
 
 #[test]
-fn what_a_closed_side_has_sent_is_answered() {
+fn requests_before_a_half_close_are_answered() {
     let server = NullServer::start();
     let mut client = server.connect();
     client.write_all(&GET.repeat(1_000)).unwrap();
@@ -134,7 +134,7 @@ fn nonsense_ends_its_connection_and_no_other() {
 
 /// The server holds unread replies, and stops reading until they are read.
 #[test]
-fn who_does_not_read_is_not_read_from_and_gets_every_reply_in_the_end() {
+fn unread_client_is_paused_and_gets_every_reply_in_the_end() {
     // More than the sockets of both directions hold.
     const COUNT: usize = 8_000_000;
     let server = NullServer::start();

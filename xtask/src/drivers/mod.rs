@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_installed_is_no_broken_contract() {
+    fn failed_installation_is_no_broken_contract() {
         let manifest = "language = \"Zig\"\nprogram = \"sh\"\ninstall = [[\"false\"]]\nseconds = 1\nclient = []";
         let folder = Folder {
             name: "zig".into(),
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_about_to_be_installed_is_announced_with_its_time() {
+    fn installation_is_announced_with_its_time() {
         let dir = tempfile::tempdir().unwrap();
         let mut zig = folder(dir.path(), "[\"true\"]");
         let client = "name = \"zig\"";

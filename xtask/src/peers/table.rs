@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn how_busy_the_server_was_stands_beside_the_rows_that_know_it() {
+    fn server_load_appears_beside_the_rows_that_have_it() {
         let (ours, theirs) = (samples(&[2_000.0; 5], 3.0), samples(&[1_000.0; 5], 4.0));
         let row = |case| Row::new(case, "them", &ours, &theirs, Goal::default());
         let mut table = Table::default();
