@@ -23,7 +23,7 @@ pub struct Claims<'c> {
     pub behind_sockets: Vec<Claim>,
 }
 
-/// How an engine of ours compares with the server.
+/// The comparison of an engine of ours with the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     /// The operation.

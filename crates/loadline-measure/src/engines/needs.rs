@@ -14,7 +14,7 @@ const OPEN_LEAD: f64 = 0.5;
 pub struct Fastest {
     /// Its place in the record.
     pub case: usize,
-    /// How far it is ahead.
+    /// Its lead.
     pub lead: Lead,
 }
 

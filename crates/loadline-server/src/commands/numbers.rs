@@ -447,7 +447,7 @@ mod tests {
         add_floats((one.as_bytes(), "old"), (other.as_bytes(), "new"))
     }
 
-    /// What glibc prints with `%.17g`.
+    /// The form in which glibc prints it with `%.17g`.
     #[test]
     fn doubles_have_seventeen_digits() {
         for (number, text) in [

@@ -112,7 +112,7 @@ fn server(cases: &[Case], engines: &Engines) -> Option<String> {
     Some(text + ".")
 }
 
-/// What the claims of the write-up compare, and the ratios of like with like. Former records hold theirs.
+/// The comparisons behind the claims of the write-up, and the ratios of like with like. Former records hold theirs.
 pub(super) fn claims(cases: &[Case], engines: &Engines) -> Vec<String> {
     if !engines.is_writeup {
         return engines.former_claims.clone();

@@ -31,7 +31,7 @@ fn a_store_is_there_after_it_was_closed_or_dropped() {
     }
 }
 
-/// What an empty part takes is most of the memory of such a store, and of the time in which it is opened.
+/// Empty parts take most of the memory of such a store, and most of the time in which it is opened.
 #[test]
 fn store_of_few_keys_is_opened_with_fewer_parts_and_can_grow() {
     let dir = tempfile::tempdir().unwrap();
