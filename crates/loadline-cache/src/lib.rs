@@ -116,6 +116,7 @@ pub mod cost;
 pub mod engines;
 mod error;
 mod idle;
+mod key_value;
 mod leases;
 mod place;
 mod requests;
@@ -125,8 +126,9 @@ mod tasks;
 mod tiered;
 
 pub use batch::Batch;
-pub use blocking::{Begun, KeyValue, Rest, connect, open};
+pub use blocking::{connect, open};
 pub use error::{Error, LoadError};
+pub use key_value::{Begun, KeyValue, Rest};
 pub use leases::{Leased, LeasedWrite};
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]

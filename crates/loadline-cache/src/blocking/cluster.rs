@@ -9,8 +9,9 @@ use loadline_client::cluster::{Builder, Cursor, Node};
 use loadline_client::commands::{get, mget};
 use loadline_client::{Cmd, atomic};
 
-use super::{KeyValue, apply_on, run_confirmed, swap_on, write_each, write_unscripted_on};
+use super::{apply_on, run_confirmed, swap_on, write_unscripted_on};
 use crate::idle::Idle;
+use crate::key_value::{KeyValue, write_each};
 use crate::leases::{self, Leased, LeasedWrite, Writing};
 use crate::place::Wait;
 use crate::requests::{self, PAGE_KEYS, PAUSE, TRIES, is_elsewhere};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loadline_store::{Batch as StoreBatch, Keyspace, Store};
 
-use super::KeyValue;
+use crate::KeyValue;
 use crate::batch::Write;
 use crate::requests::PAGE_KEYS;
 use crate::{Batch, Error};

@@ -9,10 +9,9 @@ use loadline_client::blocking::{Connection, Sent};
 use loadline_client::commands::{get, mget};
 use loadline_client::{Client, Reply, Request};
 
-use super::{
-    Begun, KeyValue, apply_on, run_all, run_confirmed, swap_on, write_on, write_unscripted_on,
-};
+use super::{apply_on, run_all, run_confirmed, swap_on, write_on, write_unscripted_on};
 use crate::idle::Idle;
+use crate::key_value::{Begun, KeyValue};
 use crate::leases::{self, Leased, LeasedWrite, Writing};
 use crate::place::Wait;
 use crate::requests;

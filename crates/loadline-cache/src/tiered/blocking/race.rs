@@ -10,7 +10,7 @@ use super::super::fetch::{Fetch, Loading, Question};
 use super::super::key::Key;
 use super::{Shared, timed};
 use crate::LoadError;
-use crate::blocking::{Begun, Rest};
+use crate::{Begun, Rest};
 
 /// The values of a read, and how long it took.
 type Read = (Result<Vec<Option<Vec<u8>>>, Failure>, Duration);
