@@ -11,6 +11,8 @@ pub(crate) struct Settings {
     pub(crate) hash_max_listpack_value: u64,
     /// The most members of a sorted set of integers.
     pub(crate) set_max_intset_entries: u64,
+    /// Milliseconds that a script can run before it writes; 0 for no limit.
+    pub(crate) busy_reply_threshold: u64,
     /// The most bytes of a sparse HyperLogLog.
     pub(crate) hll_sparse_max_bytes: u64,
     /// The most members of a packed sorted set.
@@ -195,6 +197,7 @@ impl Default for Settings {
             hash_max_listpack_entries: 512,
             hash_max_listpack_value: 64,
             set_max_intset_entries: 512,
+            busy_reply_threshold: 5_000,
             hll_sparse_max_bytes: 3_000,
             zset_max_listpack_entries: 128,
             zset_max_listpack_value: 64,
@@ -217,7 +220,7 @@ pub(crate) enum Unit {
 type Setting = fn(&mut Settings) -> &mut u64;
 
 /// The names of the settings; names from before Redis 7 come last.
-pub(crate) const NAMES: [(&str, Unit, Setting); 11] = [
+pub(crate) const NAMES: [(&str, Unit, Setting); 13] = [
     ("hash-max-listpack-entries", Unit::Count, |all| {
         &mut all.hash_max_listpack_entries
     }),
@@ -232,6 +235,12 @@ pub(crate) const NAMES: [(&str, Unit, Setting); 11] = [
     }),
     ("set-max-intset-entries", Unit::Count, |all| {
         &mut all.set_max_intset_entries
+    }),
+    ("busy-reply-threshold", Unit::Count, |all| {
+        &mut all.busy_reply_threshold
+    }),
+    ("lua-time-limit", Unit::Count, |all| {
+        &mut all.busy_reply_threshold
     }),
     ("hll-sparse-max-bytes", Unit::Memory, |all| {
         &mut all.hll_sparse_max_bytes

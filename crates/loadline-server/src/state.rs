@@ -9,7 +9,7 @@ use loadline_resp::Protocol;
 use loadline_store::{Evicted, Keyspace, Victim};
 
 use crate::buffer::Part;
-use crate::commands;
+use crate::commands::{self, Interpreter};
 use crate::memory::Trimmer;
 use crate::persistence::Persistence;
 use crate::pubsub::{PubSub, Subscriptions};
@@ -54,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) slowdown: Option<crate::Slowdown>,
     pub(crate) warnings: Warnings,
     pub(crate) settings: Settings,
+    /// The interpreter of scripts, from the first script on; not there while a script runs.
+    pub(crate) interpreter: Option<Box<Interpreter>>,
     pub(crate) trimmer: Trimmer,
     /// The current pause by CLIENT PAUSE.
     pub(crate) pause: Option<Pause>,
@@ -465,6 +467,7 @@ impl Shared {
             slowdown: None,
             warnings: Warnings::new(|_| {}),
             settings: Settings::default(),
+            interpreter: None,
             trimmer: Trimmer::default(),
             pause: None,
             has_postponed: false,

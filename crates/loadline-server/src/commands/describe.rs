@@ -88,7 +88,7 @@ fn describe(reply: &mut Reply<'_>, known: &Known) {
         Keys::At(first, last, step) => (first, last, step),
         Keys::Sort | Keys::TargetAndCounted => (1, 1, 1),
         Keys::TargetAndSources => (1, -1, 1),
-        Keys::None | Keys::Counted(_) => (0, 0, 0),
+        Keys::None | Keys::Counted(_) | Keys::CountedOrNone(_) => (0, 0, 0),
     };
     for position in [first, last, step] {
         reply.integer(i64::from(position));
@@ -162,9 +162,11 @@ fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
             keys.extend(counted_keys(words, 2)?);
             keys
         }
+        Keys::CountedOrNone(place) => counted_keys(words, place).unwrap_or_default().to_vec(),
     })
 }
 
+/// The keys behind their count at `place`.
 fn counted_keys<'w, 'k>(words: &'w [&'k [u8]], place: usize) -> Result<&'w [&'k [u8]], Refusal> {
     let keys = usize::try_from(leading_number(words[place])).ok();
     let keys = keys.and_then(|count| words[place + 1..].get(..count));

@@ -127,7 +127,9 @@ fn full_disk_takes_what_makes_room() {
         assert_eq!(ask(&mut rig, &["FLUSHALL"]), "+OK\r\n");
         set_when_there_is_room(&mut rig, "one more", &value);
         assert!(fill(&mut rig, "key") > count * 3 / 4);
-        assert_eq!(ask(&mut rig, &["FLUSHALL"]), "+OK\r\n");
+        // The next values find an empty disk, not one that is being emptied.
+        drop(rig);
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }
 

@@ -31,6 +31,7 @@ mod pubsub;
 mod refusal;
 mod reply;
 mod scan;
+mod scripts;
 mod server;
 mod sets;
 mod sort;
@@ -52,6 +53,7 @@ use changes::Effect;
 pub(crate) use glob::glob;
 pub(crate) use pause::resume;
 pub(crate) use refusal::Refusal;
+pub(crate) use scripts::Interpreter;
 pub(crate) use table::names;
 use table::{
     ALL, Access, FAMILIES, Keys, Known, ONE, PAIRS, TWO, all, find, fits, full_name, other, read,

@@ -29,6 +29,7 @@ PFADD k m|PFADD k m n n|PFCOUNT k|PFMERGE k k k|PFDEBUG TODENSE k
 LTRIM k 1 -2|LTRIM k 0 3|LREM k 0 m|LREM k -1 m|LREM k 1 n|LINSERT k BEFORE m n|LINSERT k AFTER m m|LMOVE k k LEFT RIGHT|LMOVE k k RIGHT RIGHT|RPOPLPUSH k k|LMPOP 2 k k LEFT COUNT 2|LMPOP 1 k RIGHT
 ZADD k n m|ZADD k n m n m n n|ZADD k GT CH n m|ZADD k NX 1.5 m -inf n|ZADD k XX INCR 0.1 m|ZINCRBY k n m|ZREM k m m|ZREM k n|ZPOPMIN k|ZPOPMAX k 2|ZMPOP 2 k k MIN COUNT 2|ZRANGESTORE k k 0 -1 REV|ZRANGESTORE k k -inf 3 BYSCORE
 ZREMRANGEBYRANK k 1 2|ZREMRANGEBYSCORE k 1 7|ZREMRANGEBYLEX k [m (n|ZUNIONSTORE k 2 k k|ZINTERSTORE k 2 k k AGGREGATE MAX|ZDIFFSTORE k 2 k k|CONFIG SET zset-max-listpack-entries 3|CONFIG SET zset-max-listpack-entries 128
+EVAL redis.call('set',KEYS[1],ARGV[1])redis.pcall('incr',KEYS[2])redis.pcall('sadd',KEYS[1],1) 2 k k m|EVALSHA 35dc0df6bb1352e7d69321aa177923f1f0204d53 2 k k m
 MULTI|EXEC|EXEC|DISCARD|RESTORED k|SWAPDB 0 1|FLUSHDB|CONFIG SET hash-max-listpack-value 3 set-max-intset-entries 4|CONFIG SET set-max-intset-entries 512";
 
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];

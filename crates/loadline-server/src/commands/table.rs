@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 use super::refusal::Refusal;
 use super::{
     Call, Words, bits, blocking, client, connection, describe, dump, expiry, functions, hashes,
-    hyperloglog, is, keys, list_waits, lists, pubsub, server, sets, sort, sorted_sets, strings,
-    transactions,
+    hyperloglog, is, keys, list_waits, lists, pubsub, scripts, server, sets, sort, sorted_sets,
+    strings, transactions,
 };
 
 /// The function of a command, which writes the reply or returns an error.
@@ -67,6 +67,8 @@ pub(super) enum Keys {
     At(i32, i32, i32),
     /// A count at this index, followed by the keys.
     Counted(usize),
+    /// The same; COMMAND GETKEYS shows none where the count is invalid.
+    CountedOrNone(usize),
     /// All words behind the name; COMMAND GETKEYS refuses the first one alone.
     TargetAndSources,
     /// The first word behind the name, followed by a count and other keys.
@@ -114,7 +116,7 @@ pub(super) const fn other(name: &'static str, arity: i32, handler: Handler) -> K
 }
 
 /// The tables of all families, with their group names in the Redis documentation.
-pub(super) const FAMILIES: [(&str, &[Known]); 20] = [
+pub(super) const FAMILIES: &[(&str, &[Known])] = &[
     ("string", strings::TABLE),
     ("generic", keys::TABLE),
     ("generic", expiry::TABLE),
@@ -129,6 +131,7 @@ pub(super) const FAMILIES: [(&str, &[Known]); 20] = [
     ("hyperloglog", hyperloglog::TABLE),
     ("generic", sort::TABLE),
     ("scripting", functions::TABLE),
+    ("scripting", scripts::TABLE),
     ("connection", connection::TABLE),
     ("connection", client::TABLE),
     ("server", server::TABLE),
@@ -138,7 +141,7 @@ pub(super) const FAMILIES: [(&str, &[Known]); 20] = [
 ];
 
 pub(super) fn all() -> impl Iterator<Item = &'static Known> {
-    FAMILIES.into_iter().flat_map(|(_, table)| table)
+    FAMILIES.iter().flat_map(|(_, table)| *table)
 }
 
 /// The name of a command with its subcommand, if any.

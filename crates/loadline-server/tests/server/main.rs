@@ -16,6 +16,7 @@ mod hostile;
 mod places;
 mod pubsub;
 mod random;
+mod scripts;
 mod support;
 mod survival;
 mod tools;

@@ -1,0 +1,108 @@
+//! Commands that a script calls.
+
+use loadline_resp::{Decoder, Limits};
+use mlua::{Lua, MultiValue, Value};
+
+use super::progress::{Flags, Progress};
+use super::{convert, is_for_scripts};
+use crate::buffer::Output;
+use crate::commands::table::{Access, Found, find, fits};
+use crate::commands::{Call, Refusal};
+
+/// The most bytes of a reply to a script.
+const MOST_REPLY_BYTES: usize = 512 << 20;
+
+/// The call of a script, as far as its commands need it.
+pub(super) struct Nested<'n, 'c> {
+    call: &'n mut Call<'c>,
+    flags: Flags,
+    progress: &'n Progress,
+    out: Output,
+}
+
+impl<'n, 'c> Nested<'n, 'c> {
+    pub(super) fn new(call: &'n mut Call<'c>, flags: Flags, progress: &'n Progress) -> Self {
+        Self {
+            call,
+            flags,
+            progress,
+            out: Output::new(MOST_REPLY_BYTES),
+        }
+    }
+
+    /// Executes a command, and returns its reply or the text of its error.
+    ///
+    /// # Errors
+    /// If Lua has no memory for the reply.
+    pub(super) fn execute(
+        &mut self,
+        lua: &Lua,
+        arguments: &MultiValue,
+    ) -> mlua::Result<Result<Value, Vec<u8>>> {
+        if let Err(Refusal(text)) = self.reply(arguments) {
+            self.call.shared.stats.count_error(&text);
+            return Ok(Err(text.into_owned()));
+        }
+        let mut decoder = Decoder::new(Limits::default());
+        let outcome = match decoder.decode(self.out.as_slice()) {
+            Ok(Some((reply, _))) => match reply.error_text() {
+                Some(text) => Err(text.to_vec()),
+                None => Ok(convert::to_lua(lua, &reply, self.progress.protocol())?),
+            },
+            Ok(None) | Err(_) => {
+                Err(b"ERR the reply to the command is too large for a script".to_vec())
+            }
+        };
+        self.out.truncate(0);
+        Ok(outcome)
+    }
+
+    /// Executes a command and leaves its reply in `out`.
+    fn reply(&mut self, arguments: &MultiValue) -> Result<(), Refusal> {
+        if arguments.is_empty() {
+            return Err("ERR Please specify at least one argument for this redis lib call".into());
+        }
+        let words: Option<Vec<Vec<u8>>> = arguments.iter().map(convert::word).collect();
+        let words =
+            words.ok_or("ERR Lua redis lib command arguments must be strings or integers")?;
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let found = self.admit(&words)?;
+        self.call.session.protocol = self.progress.protocol();
+        let mut call = Call {
+            session: self.call.session,
+            shared: self.call.shared,
+            out: &mut self.out,
+            changed: None,
+        };
+        call.perform(found, &words);
+        Ok(())
+    }
+
+    /// Finds the command and checks that the script can call it.
+    fn admit(&mut self, words: &[&[u8]]) -> Result<Found, Refusal> {
+        let found = find(words[0]).ok_or("ERR Unknown Redis command called from script")?;
+        let known = found.known;
+        if !fits(known.arity, words.len()) {
+            return Err("ERR Wrong number of args calling Redis command from script".into());
+        }
+        if !is_for_scripts(known.name) {
+            return Err("ERR This Redis command is not allowed from script".into());
+        }
+        if known.access == Access::Write {
+            if self.flags.no_writes {
+                return Err("ERR Write commands are not allowed from read-only scripts.".into());
+            }
+            let shared = &mut *self.call.shared;
+            if let Some(refusal) = shared.unwritable(known.grows()) {
+                return Err(refusal);
+            }
+            // A script that has written goes on, so that its effects stay together.
+            let is_limited = shared.settings.maxmemory > 0 && !self.flags.allow_oom;
+            if is_limited && known.grows() && !self.progress.has_written() && !shared.make_room() {
+                return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
+            }
+            self.progress.note_write();
+        }
+        self.call.admit(words)
+    }
+}

@@ -1,0 +1,114 @@
+-- Builds the environment of scripts, once. Gets the functions of the server as `server`, and returns the environment, the
+-- table with its variables, and the function that runs a script.
+local server = ...
+local real = _G
+local setfenv, error, rawset, setmetatable, getmetatable = setfenv, error, rawset, setmetatable, getmetatable
+local real_next, real_pairs, type, tostring, pcall, xpcall = next, pairs, type, tostring, pcall, xpcall
+
+local READONLY = "Attempt to modify a readonly table"
+
+-- Tables that scripts cannot change: empty ones in front of the real ones. `behind` has the real one of each.
+local behind = {}
+local function protect(target)
+  local front = setmetatable({}, {
+    __index = target,
+    __newindex = function() error(READONLY, 2) end,
+    __metatable = false,
+  })
+  behind[front] = target
+  return front
+end
+
+local library = server.libraries
+for _, name in real_pairs({ "string", "table", "math", "coroutine" }) do
+  library[name] = real[name]
+end
+library.math.random = server.random
+library.math.randomseed = server.random_seed
+
+-- What scripts see. The functions that could reach around the protection are replaced.
+local visible = {}
+for _, name in real_pairs({
+  "_VERSION", "assert", "collectgarbage", "error", "gcinfo", "getmetatable", "ipairs", "rawequal", "rawget", "select",
+  "tonumber", "tostring", "type", "unpack",
+}) do
+  visible[name] = real[name]
+end
+for name, functions in real_pairs(library) do
+  visible[name] = protect(functions)
+end
+setmetatable(visible, {
+  __index = function(_, name)
+    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+  end,
+})
+local environment = protect(visible)
+visible._G = environment
+
+function visible.next(target, key)
+  return real_next(behind[target] or target, key)
+end
+function visible.pairs(target)
+  return real_next, behind[target] or target, nil
+end
+function visible.rawset(target, key, value)
+  if behind[target] then error(READONLY, 0) end
+  return rawset(target, key, value)
+end
+function visible.setmetatable(target, metatable)
+  if behind[target] then error(READONLY, 0) end
+  return setmetatable(target, metatable)
+end
+local rawget = rawget
+function visible.rawget(target, key)
+  return rawget(behind[target] or target, key)
+end
+
+-- Errors of the server are strings for scripts that catch them.
+local function caught(is_done, ...)
+  if is_done then return true, ... end
+  return false, server.text((...))
+end
+function visible.pcall(...)
+  return caught(pcall(...))
+end
+function visible.xpcall(call, handle)
+  return xpcall(call, function(failure) return handle(server.text(failure)) end)
+end
+
+local loadstring = loadstring
+local function compile(text, name)
+  if text:byte(1) == 27 then return nil, "scripts are loaded as text only" end
+  local chunk, failure = loadstring(text, name)
+  if chunk then setfenv(chunk, environment) end
+  return chunk, failure
+end
+function visible.loadstring(text, name)
+  if type(text) ~= "string" then error("bad argument #1 to 'loadstring' (string expected)", 2) end
+  return compile(text, name or text)
+end
+function visible.load(reader, name)
+  local parts = {}
+  while true do
+    local part = reader()
+    if part == nil or part == "" then break end
+    if type(part) ~= "string" then error("reader function must return a string", 2) end
+    parts[#parts + 1] = part
+  end
+  return compile(library.table.concat(parts), name or "=(load)")
+end
+
+-- Methods of strings.
+local of_strings = getmetatable("")
+of_strings.__index = visible.string
+of_strings.__metatable = protect({ __index = visible.string })
+
+local function handler(failure)
+  return server.failure(failure)
+end
+
+local function run(script)
+  return xpcall(script, handler)
+end
+
+return environment, visible, run

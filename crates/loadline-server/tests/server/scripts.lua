@@ -1,0 +1,270 @@
+-- Values as replies.
+return 1
+return 3.99
+return -3.99
+return 1e300
+return 0/0
+return 'text'
+return true
+return false
+return nil
+return {1, 2, {3, 'a', false, true, 1.7, nil, 9}}
+return {}
+return {err='MY error'}
+return {err='short'}
+return {ok='fine'}
+return {ok='two\Nlines'}
+return {double=3.5}
+return {double=3}
+return {map={a=1}}
+return {map={}}
+return {set={a=true}}
+return {big_number='123456789012345678901234567890'}
+return {verbatim_string={format='txt', string='hello'}}
+return {1, {double=0.1}, {ok='x'}}
+return redis.status_reply('fine')
+return redis.error_reply('short')
+return redis.error_reply('MY error')
+return redis.error_reply('-MY error')
+return redis.error_reply('')
+return redis.error_reply({})
+return redis.status_reply(1)
+return function() end
+return KEYS
+return ARGV
+return {#KEYS, #ARGV, ARGV[2] + 1, KEYS[3]}
+return tostring(1e15) .. ' ' .. tostring(0.1) .. ' ' .. 2^53
+-- Commands.
+return redis.call('set', KEYS[1], ARGV[1])
+return redis.call('get', KEYS[1])
+return redis.call('get', 'nope')
+return redis.call('incr', KEYS[1])
+return redis.pcall('incr', KEYS[1])
+return redis.pcall('incr', KEYS[1]).err
+return redis.call('set', KEYS[2], 1.5)
+return redis.call('set', KEYS[2], 1e17)
+return redis.call('set', KEYS[2], 9007199254740991)
+return redis.call('set', KEYS[2], 0.1)
+return redis.call('get', KEYS[2])
+return redis.call('set', KEYS[2], true)
+return redis.call('set', KEYS[2], nil)
+return redis.call('set', KEYS[2], {})
+return redis.call('set', KEYS[2], '10')
+return redis.call('incr', KEYS[2]) + 1
+return redis.call()
+return redis.pcall()
+return redis.call('nosuch')
+return redis.pcall('nosuch', 1)
+return redis.call('get')
+return redis.pcall('get', 1, 2)
+return redis.call('multi')
+return redis.pcall('eval', 'return 1', 0)
+return redis.call('blpop', 'nope', 0)
+return redis.call('subscribe', 'c')
+return redis.call('hset', 'h', 'a', 1, 'b', 2)
+return redis.call('hgetall', 'h')
+return redis.call('hget', 'h', 'a')
+return redis.call('mget', KEYS[2], 'nope', KEYS[1])
+return redis.call('sadd', 's', 'm')
+return redis.call('smembers', 's')
+return redis.call('sismember', 's', 'm')
+return redis.call('type', 's')
+return redis.call('ping')
+return redis.call('echo', ARGV[1])
+return redis.call('lpush', 'l', 1, 2, 3)
+return redis.call('lrange', 'l', 0, -1)
+return redis.call('del', 'l')
+return redis.call('lrange', 'l', 0, -1)
+return redis.call('lpop', 'l')
+return redis.call('lpop', 'l', 1)
+return #redis.call('lrange', 'l', 0, -1)
+return redis.call('select', 16)
+return redis.call('exists', KEYS[1], KEYS[2])
+return redis.call('object', 'encoding', KEYS[2])
+return redis.call('expire', KEYS[2], 1000)
+return redis.call('persist', KEYS[2])
+-- RESP3 inside.
+redis.setresp(3) return redis.call('hgetall', 'h')
+redis.setresp(3) return redis.call('smembers', 's')
+redis.setresp(3) return redis.call('get', 'nope')
+redis.setresp(3) return type(redis.call('get', 'nope'))
+redis.setresp(2) return type(redis.call('get', 'nope'))
+redis.setresp(3) local r = redis.call('hgetall', 'h') return r.map.a
+redis.setresp(3) return tostring(redis.call('smembers', 's').set.m)
+redis.setresp(4)
+redis.setresp()
+redis.setresp('3')
+return type(redis.call('get', 'nope'))
+-- Errors.
+syntax error here
+return foo
+foo = 1
+local a = {} a.b.c = 1
+error('x')
+error({err='MY err'})
+error()
+error(nil)
+error('x', 0)
+error('x', 2)
+\N\Nerror('third line')
+local function f() error('inside') end f()
+return pcall(error, 'x')
+local ok, e = pcall(redis.call, 'nosuch') return {tostring(ok), type(e), e.err}
+local ok, e = pcall(function() return nosuch end) return e
+assert(false)
+assert(false, 'because')
+assert(nil, 'because')
+string.foo = 1
+string.upper = 1
+rawset(string, 'a', 1)
+setmetatable(string, {})
+getmetatable('').__index = 1
+KEYS[1] = 'changed' return KEYS[1]
+_G.x = 1
+return print
+return dofile
+return tostring(getmetatable('').__index == string)
+return ('abc'):upper():rep(2)
+return #'abc'
+for i = 1, 3 do local s = i end return 1
+return table.concat({1, 2, 3}, ',')
+local t = {3, 1, 2} table.sort(t) return t
+return select('#', 1, 2, 3)
+return {unpack({1, 2, 3})}
+return loadstring('return 1 + 1')()
+return loadstring('x y')
+return load(function() return nil end)
+local co = coroutine.wrap(function() coroutine.yield(1) return 2 end) return {co(), co()}
+return type(collectgarbage('count'))
+local n = 0 for k, v in pairs(math) do n = n + 1 end return n
+local n = 0 for k, v in pairs(string) do n = n + 1 end return n
+return next({}) == nil
+return rawequal(string, string) and rawget(string, 'len') ~= nil
+return tostring(next(bit) ~= nil)
+return {math.floor(2.7), math.max(1, 5), tostring(math.huge)}
+return tostring(math.random())
+return {math.random(100), math.random(5, 9), tostring(math.random())}
+math.randomseed(5) return {math.random(100), math.random(1000000)}
+return math.random(0)
+return math.random(5, 1)
+return math.random(1, 2, 3)
+return tonumber('0x10')
+return string.format('%5.2f|%d|%s|%q', 3.14159, 42, 'x', 'y')
+return redis.sha1hex('')
+return redis.sha1hex(1)
+return redis.sha1hex()
+return redis.REDIS_VERSION_NUM - redis.REDIS_VERSION_NUM % 65536
+return {redis.LOG_DEBUG, redis.LOG_VERBOSE, redis.LOG_NOTICE, redis.LOG_WARNING, redis.REPL_NONE, redis.REPL_AOF, redis.REPL_SLAVE, redis.REPL_REPLICA, redis.REPL_ALL}
+return tostring(redis.replicate_commands())
+redis.log(redis.LOG_DEBUG, 'said')
+redis.log('said')
+redis.log(9, 'said')
+redis.log('x', 'said')
+redis.set_repl(redis.REPL_ALL)
+redis.set_repl(9)
+redis.set_repl()
+return redis.breakpoint()
+return tostring(redis.acl_check_cmd('set', 'a', 1))
+return redis.acl_check_cmd('nosuch')
+return redis.acl_check_cmd()
+-- Flags.
+#!lua\Nreturn 1
+#!lua flags=no-writes\Nreturn redis.call('set', 'a', 1)
+#!lua flags=no-writes,allow-stale\Nreturn 5
+#!lua flags=bad\Nreturn 1
+#!lua bad=x\Nreturn 1
+#!python\Nreturn 1
+#!lua
+#!lua flags=allow-oom\Nerror('second line')
+-- bit
+return {bit.tobit(4294967296 + 5), bit.bnot(0), bit.band(255, 15, 7), bit.bor(1, 2, 4), bit.bxor(15, 5)}
+return {bit.lshift(1, 33), bit.rshift(-1, 28), bit.arshift(-256, 4), bit.rol(305419896, 8), bit.ror(305419896, 8), bit.bswap(305419896)}
+return {bit.tohex(255), bit.tohex(255, 4), bit.tohex(-1, -4), bit.tohex(1, 0), bit.tohex(-1, 20)}
+return {bit.tobit(2.5), bit.tobit(3.5), bit.tobit(-1e10), bit.tobit('7')}
+return bit.band('x')
+return bit.bnot()
+-- cjson
+return cjson.encode({1, 2, {a='x'}, 'y', true, cjson.null})
+return cjson.encode({}) .. cjson.encode({{}})
+return cjson.encode(1.5) .. cjson.encode(0.1) .. cjson.encode(1e100) .. cjson.encode(100000000000000)
+return cjson.encode('a"b\\c/d\Ne\tf' .. string.char(1, 127, 200))
+return cjson.encode({[1]=1, [2]=2, [20]=3})
+return cjson.encode({[1]=1, [3]=3})
+return cjson.encode({['5']=1})
+return cjson.encode({[1.5]=1})
+return cjson.encode({[true]=1})
+return cjson.encode(function() end)
+return cjson.encode(1/0)
+return cjson.encode()
+return cjson.encode(nil)
+local t = {} t.t = t return cjson.encode(t)
+return cjson.decode('[1, 2.5, -3e2, "x", true, false, null, {"a": {"b": []}}]')
+return cjson.decode('{"a":1,"b":[1,2]}').b
+return tostring(cjson.decode('null') == cjson.null)
+return cjson.decode('"\\u00e9\\ud83d\\ude00\\n\\/"')
+return cjson.decode('"\\ud83d"')
+return cjson.decode('"\\x"')
+return cjson.decode('"open')
+return cjson.decode('[1,')
+return cjson.decode('[1 2]')
+return cjson.decode('{"a" 1}')
+return cjson.decode('{1:2}')
+return cjson.decode('{"a":1,}')
+return cjson.decode('[1] x')
+return cjson.decode('')
+return cjson.decode('nope')
+return cjson.decode('tru')
+return tostring(cjson.decode('[Infinity]')[1]) .. tostring(cjson.decode('-inf'))
+return cjson.decode('01')
+return cjson.decode('1.')
+return cjson.decode('-')
+return cjson.decode(string.rep('[', 1001))
+return cjson.decode(string.rep('[', 1000) .. string.rep(']', 1000)) and 1
+return cjson.decode({})
+return cjson.encode(cjson.decode('{"nested":{"list":[1,{"x":null}]}}'))
+return {cjson.encode_max_depth(), cjson.decode_max_depth(), cjson.encode_number_precision()}
+return cjson.encode_number_precision(15)
+return cjson.encode_max_depth(0)
+return tostring(cjson.encode_keep_buffer()) .. tostring(cjson.encode_invalid_numbers()) .. tostring(cjson.decode_invalid_numbers())
+local a, b, c = cjson.encode_sparse_array() return {tostring(a), b, c}
+cjson.encode_sparse_array(true) local t = cjson.encode({[1]=1, [20]=2}) cjson.encode_sparse_array(false) return #t
+-- cmsgpack
+return cmsgpack.pack(1, -1, 127, 128, 255, 256, 65535, 65536, 4294967295, 4294967296)
+return cmsgpack.pack(-32, -33, -128, -129, -32768, -32769, -2147483648, -2147483649)
+return cmsgpack.pack(1.5, 0.1, true, false, nil, 'x', string.rep('y', 40))
+return cmsgpack.pack({1, 2, 3}, {a=1}, {}, {{}})
+return #cmsgpack.pack(string.rep('z', 300), string.rep('w', 70000))
+return cmsgpack.pack()
+return {cmsgpack.unpack(cmsgpack.pack(1, -5, 'x', {1, {2}}, 70000, -70000, 1e10))}
+return cmsgpack.unpack(cmsgpack.pack({a={1, 2}})).a
+return {cmsgpack.unpack_one(cmsgpack.pack(1, 2, 3))}
+return {cmsgpack.unpack_limit(cmsgpack.pack(1, 2, 3), 2)}
+return {cmsgpack.unpack_limit(cmsgpack.pack(1, 2, 3), 1, 1)}
+return {cmsgpack.unpack_limit(cmsgpack.pack(1), 5)}
+return cmsgpack.unpack(string.char(0xc1))
+return cmsgpack.unpack(string.char(0xd9))
+return cmsgpack.unpack(string.char(0xdd, 255, 255, 255, 255))
+local t = {} for i = 1, 30 do t = {t} end return cmsgpack.pack(t)
+return tostring(cmsgpack.unpack(cmsgpack.pack(0.1)))
+-- struct
+return struct.pack('>HBl', 1, 2, 3)
+return struct.pack('<i4I8', -5, 2^40)
+return struct.pack('bBhHiIlLT', -1, 255, -2, 65535, -3, 7, -4, 8, 9)
+return struct.pack('fd', 1.5, 0.1)
+return struct.pack('sc3c0', 'abc', 'defg', 'rest')
+return struct.pack('!4 b i', 1, 2)
+return struct.pack('>i3', 70000)
+return struct.pack('x')
+return {struct.unpack('>HBl', struct.pack('>HBl', 1, 2, 3))}
+return {struct.unpack('<i4I8', struct.pack('<i4I8', -5, 2^40))}
+return {struct.unpack('s', struct.pack('s', 'abc'))}
+return {struct.unpack('Bc0', struct.pack('Bc0', 3, 'abcdef'))}
+return {struct.unpack('i', struct.pack('bi', 1, 2), 2)}
+return struct.size('>i4!8 b d')
+return struct.size('s')
+return struct.unpack('i', 'ab')
+return struct.unpack('z', 'ab')
+return struct.pack('c5', 'ab')
+return struct.pack('i33', 1)
+return struct.pack('!3i', 1)
+return struct.unpack('s', 'abc')

@@ -1,0 +1,149 @@
+//! Scripts, run by our server and by a real redis-server: the replies must be the same bytes.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use loadline_resp::encode;
+use loadline_server::ServerConfig;
+
+use crate::support::{Ours, Redis, ask, ask_one};
+
+/// Scripts, one a line. `k1` and `k2` are their keys, `x` and `42` their arguments.
+const SCRIPTS: &str = include_str!("scripts.lua");
+
+/// Sends a command whose words can hold any bytes, and returns its reply.
+fn send(stream: &mut (impl Read + Write), words: &[&str]) -> String {
+    let mut request = Vec::new();
+    encode::command(&mut request, words);
+    stream.write_all(&request).unwrap();
+    ask(stream, "")
+}
+
+#[test]
+fn scripts_reply_as_in_redis_to_the_byte() {
+    for hello in ["HELLO 2", "HELLO 3"] {
+        // Random numbers go on from script to script.
+        let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+        let (mut one, mut other) = (ours.connect(), redis.connect());
+        ask(&mut one, hello);
+        ask(&mut other, hello);
+        let (mut count, mut others) = (0, Vec::new());
+        for script in SCRIPTS.lines().filter(|line| !line.starts_with("--")) {
+            let script = script.replace("\\N", "\n");
+            for name in ["EVAL", "EVAL_RO"] {
+                let words = [name, &script, "2", "k1", "k2", "x", "42"];
+                let (one, other) = (send(&mut one, &words), send(&mut other, &words));
+                if one != other {
+                    others.push(format!(
+                        "{name} {script}\n  ours  {one:?}\n  Redis {other:?}"
+                    ));
+                }
+                count += 1;
+            }
+        }
+        assert!(others.is_empty(), "after {hello}:\n{}", others.join("\n"));
+        assert!(count > 250, "{count} scripts");
+    }
+}
+
+#[test]
+fn calls_of_scripts_are_refused_as_in_redis() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let (mut one, mut other) = (ours.connect(), redis.connect());
+    for line in [
+        "EVAL",
+        "EVAL x",
+        "EVAL \"return 1\" 1",
+        "EVAL \"return 1\" -1",
+        "EVAL \"return 1\" x",
+        "EVALSHA abc 0",
+        "EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0",
+        "SCRIPT LOAD \"return 1\"",
+        "EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0",
+        "EVALSHA E0E1F9FABFC9D4800C877A703B823AC0578FF8DB 0",
+        "EVALSHA_RO e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0",
+        "SCRIPT EXISTS e0e1f9fabfc9d4800c877a703b823ac0578ff8db abc",
+        "SCRIPT LOAD \"x y\"",
+        "SCRIPT KILL",
+        "SCRIPT FLUSH x",
+        "SCRIPT FLUSH SYNC",
+        "SCRIPT EXISTS e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
+        "SCRIPT DEBUG x",
+        "SCRIPT NOSUCH",
+        "SCRIPT",
+        "MULTI\r\nEVAL \"return redis.call('incr', KEYS[1])\" 1 n\r\nGET n\r\nEXEC",
+        "SELECT 3\r\nEVAL \"redis.call('select', 5) redis.call('set', 'here', 1) return 1\" 0\r\nEXISTS here\r\nSELECT 5\r\nEXISTS here",
+    ] {
+        assert_eq!(ask(&mut one, line), ask(&mut other, line), "{line}");
+    }
+}
+
+/// It would keep all other clients from the server.
+#[test]
+fn script_that_does_not_end_is_ended() {
+    let ours = Ours::start(ServerConfig::default());
+    let mut stream = ours.connect();
+    ask_one(&mut stream, "CONFIG SET busy-reply-threshold 20");
+    for script in [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "while true do redis.pcall('get', 'a') end",
+    ] {
+        let reply = send(&mut stream, &["EVAL", script, "0"]);
+        assert!(
+            reply.contains("ended after 20 ms without a write"),
+            "{script}: {reply}"
+        );
+        // The interpreter goes on afterwards.
+        assert_eq!(send(&mut stream, &["EVAL", "return 7", "0"]), ":7\r\n");
+    }
+    let script =
+        "redis.call('set', 'a', 1) local n = 0 while n < 3000000 do n = n + 1 end return n";
+    assert_eq!(
+        send(&mut stream, &["EVAL", script, "0"]),
+        ":3000000\r\n",
+        "a script that has written goes on"
+    );
+}
+
+#[test]
+fn memory_of_scripts_is_limited() {
+    let ours = Ours::start(ServerConfig::default());
+    let mut stream = ours.connect();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let script = "local t = {} while true do t[#t + 1] = string.rep('x', 1048576) .. #t end";
+    let reply = send(&mut stream, &["EVAL", script, "0"]);
+    assert!(reply.contains("not enough memory"), "{reply}");
+    assert_eq!(send(&mut stream, &["EVAL", "return 7", "0"]), ":7\r\n");
+}
+
+/// Neither in its own run nor in those of others.
+#[test]
+fn script_cannot_leave_its_sandbox() {
+    let ours = Ours::start(ServerConfig::default());
+    let mut stream = ours.connect();
+    for script in [
+        "return os",
+        "return io",
+        "return debug",
+        "return require",
+        "return getfenv",
+        "return setfenv",
+        "return loadfile",
+        "string.upper = nil",
+        "rawset(string, 'upper', nil)",
+        "getmetatable('').__index = nil",
+        "rawset(_G, 'x', 1)",
+        "setmetatable(_G, {})",
+        "redis.call = nil",
+        "return loadstring(string.char(27) .. 'Lua')()",
+    ] {
+        let reply = send(&mut stream, &["EVAL", script, "0"]);
+        assert!(reply.starts_with('-'), "{script}: {reply}");
+    }
+    let check = "return {('x'):upper(), type(redis.call), tostring(rawget(_G, 'x'))}";
+    let reply = send(&mut stream, &["EVAL", check, "0"]);
+    assert_eq!(reply, "*3\r\n$1\r\nX\r\n$8\r\nfunction\r\n$3\r\nnil\r\n");
+}
