@@ -163,3 +163,46 @@ fn resp2_cannot_report_changes() {
         assert!(matches!(error, Error::Usage(_)), "{error}");
     });
 }
+
+/// A reply of each master is kept, and dropped when another client writes.
+#[cfg(feature = "cache")]
+#[test]
+fn kept_replies_follow_the_changes_on_every_master() {
+    fn check(cache: &loadline_client::caching::ReadCache, mut read: impl FnMut(&str) -> String) {
+        let mut other = shared().builder().open_blocking().unwrap();
+        let keys = keys_on_all(&other, "kept:");
+        let until = Instant::now() + LIMIT;
+        for value in ["old", "new"] {
+            for key in &keys {
+                other.run(set(key, value)).unwrap();
+            }
+            let hits = |cache: &loadline_client::caching::ReadCache| cache.stats().hits;
+            loop {
+                let before = hits(cache);
+                let are_current = keys.iter().filter(|key| read(key) == value).count() == 3;
+                // All of them, and from memory.
+                if are_current && hits(cache) == before + 3 {
+                    break;
+                }
+                assert!(Instant::now() < until, "{value}: {:?}", cache.stats());
+            }
+        }
+    }
+    let mut cluster = shared().builder().open_blocking().unwrap();
+    let cache = cluster.cache("kept:", 1 << 20).unwrap();
+    check(&cache, |key| cluster.get_cached(&cache, key).unwrap());
+    let runtime = runtime();
+    let (cluster, cache) = runtime.block_on(async {
+        let cluster = shared().builder().open().await.unwrap();
+        let cache = cluster.cache("kept:", 1 << 20).await.unwrap();
+        (cluster, cache)
+    });
+    check(&cache, |key| {
+        let read = async {
+            // The task that takes the notices runs meanwhile.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            cluster.get_cached(&cache, key).await
+        };
+        runtime.block_on(read).unwrap()
+    });
+}
