@@ -11,8 +11,8 @@ use loadline_measure::quantile::median;
 use loadline_measure::record::Environment;
 
 use crate::exit::Failure;
-use crate::target::Target;
-use crate::targets::{Asked, Opened};
+use crate::spelling::Target;
+use crate::systems::{Asked, Opened};
 
 /// Readings of the clock from which the cost of one is taken.
 const CLOCK_READINGS: u32 = 10_000;

@@ -10,7 +10,7 @@ use super::{
     RunArgs,
 };
 use crate::slowdown::InjectedSlowdown;
-use crate::target::Setting;
+use crate::spelling::Setting;
 use crate::units;
 
 pub(super) const COMPARE_HELP: &str = "\

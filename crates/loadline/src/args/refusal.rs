@@ -7,8 +7,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error};
 
 use super::Cli;
+use crate::spelling::Target;
 use crate::suggest::closest;
-use crate::target::Target;
 
 /// Commands that the documents speak of and that do not exist yet.
 const NOT_BUILT: [&str; 1] = ["failover"];

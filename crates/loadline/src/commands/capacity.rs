@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::recording;
 use crate::session::{self, Ending, Recorded, Shell, note_steal};
 use crate::subjects::{self, failure};
-use crate::targets::Opened;
+use crate::systems::Opened;
 
 pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_capacity(args, &surroundings())?;

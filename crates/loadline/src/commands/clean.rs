@@ -8,7 +8,7 @@ use crate::args::CleanArgs;
 use crate::exit::Failure;
 use crate::files;
 use crate::plan;
-use crate::targets::Holders;
+use crate::systems::Holders;
 use crate::units::count_text;
 
 /// Time limit for finding the runs that have left keys.

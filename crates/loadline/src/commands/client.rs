@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use super::surroundings;
 use crate::args::ClientArgs;
 use crate::plan::{self, Plan};
+use crate::spelling::Target;
 use crate::subjects;
-use crate::target::Target;
 
 pub(super) fn run(args: &ClientArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_modes(&args.modes, &surroundings())?;

@@ -14,7 +14,7 @@ use crate::files;
 use crate::plan;
 use crate::printer::Printer;
 use crate::session::{self, Shell};
-use crate::targets::servers;
+use crate::systems::servers;
 
 /// The name of the command in its last line.
 const NAME: &str = "compare";

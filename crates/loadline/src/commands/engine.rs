@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use crate::args::{EngineArgs, EngineStep};
 use crate::files;
-use crate::target::{CacheLimits, Choice, Durability, Kind};
-use crate::targets::engines::{
+use crate::spelling::{CacheLimits, Choice, Durability, Kind};
+use crate::systems::engines::{
     Contents, EngineAccess, Filled, Reopened, resident_bytes, written_bytes,
 };
 use crate::units::nanoseconds;

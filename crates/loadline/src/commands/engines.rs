@@ -16,8 +16,8 @@ use crate::fingerprint;
 use crate::plan::{self, EnginesPlan};
 use crate::progress::Progress;
 use crate::session::{self, Recorded, Session, Shell};
-use crate::target::{Choice, Durability, Target};
-use crate::targets::engines::{self, Data};
+use crate::spelling::{Choice, Durability, Target};
+use crate::systems::engines::{self, Data};
 
 /// Memory, disk and recovery of an engine take about as long as this many blocks.
 const FOOTPRINT_STEPS: u64 = 40;

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use crate::args::Command;
 use crate::plan::Surroundings;
 use crate::suites;
-use crate::targets::servers;
+use crate::systems::servers;
 
 /// Executes a command.
 pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {

@@ -13,8 +13,8 @@ use crate::args::{EvictionArg, ServeArgs};
 use crate::exit::Failure;
 use crate::files;
 use crate::interrupt::interrupt;
-use crate::target::Durability;
-use crate::targets::servers::LISTENING;
+use crate::spelling::Durability;
+use crate::systems::servers::LISTENING;
 
 /// Default address: that of Redis.
 const DEFAULT_ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 6379);

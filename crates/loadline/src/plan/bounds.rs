@@ -5,7 +5,7 @@ use loadline_load::values::ValueSize;
 use super::{Case, Plan, Surroundings};
 use crate::args::LoadArgs;
 use crate::exit::Failure;
-use crate::target::Target;
+use crate::spelling::Target;
 use crate::units;
 
 const DEFAULT_CONNECTIONS: u32 = 50;

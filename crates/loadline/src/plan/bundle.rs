@@ -5,7 +5,7 @@ use loadline_load::pacing::{Pacing, Stop};
 use super::{Case, Length, Surroundings};
 use crate::args::RunArgs;
 use crate::exit::Failure;
-use crate::target::Target;
+use crate::spelling::Target;
 use crate::workload::{self, Bundle, Definition};
 
 /// The bundle in `--workload`, if there is one.

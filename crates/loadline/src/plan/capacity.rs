@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use crate::exit::Exit;
-    use crate::target::Target;
+    use crate::spelling::Target;
 
     fn resolved(words: &[&str]) -> Result<CapacityPlan, Failure> {
         let around = Surroundings {

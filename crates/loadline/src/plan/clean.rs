@@ -5,7 +5,7 @@ use std::slice;
 use super::{Surroundings, TlsFiles, is_run_id, targets};
 use crate::args::CleanArgs;
 use crate::exit::Failure;
-use crate::target::Target;
+use crate::spelling::Target;
 
 /// A removal of keys, resolved.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::args::{CompareArgs, Instructions, MeasureArgs};
 use crate::exit::Failure;
-use crate::target::{Configuration, Copied, Program, Setting, Target, is_left_out};
+use crate::spelling::{Configuration, Copied, Program, Setting, Target, is_left_out};
 
 /// The longest block of a comparison or a baseline: twice the time after which a median is not dominated by
 /// momentary effects. On an idle machine, the blocks of a comparison end earlier, with enough operations.

@@ -41,8 +41,8 @@ use crate::exit::Failure;
 use crate::files;
 use crate::fingerprint;
 use crate::secret::Secret;
+use crate::spelling::{Durability, Server, Target};
 use crate::suggest;
-use crate::target::{Durability, Server, Target};
 use crate::units::key_dist_text;
 use crate::workload::{self, Bundle, Definition};
 

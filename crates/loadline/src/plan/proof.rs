@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Length, Plan};
 use crate::slowdown::InjectedSlowdown;
-use crate::target::{Slowdown, Target};
+use crate::spelling::{Slowdown, Target};
 
 /// The latency in the path of both targets if a delay is injected: a share of it exceeds the inaccuracy of the
 /// link, and a block still has several hundred operations.

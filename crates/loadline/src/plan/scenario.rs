@@ -5,7 +5,7 @@ use loadline_load::values::ValueSize;
 use loadline_measure::record::{self, Arrivals, Mode, Scenario, ValueBytes};
 
 use super::{Case, Plan};
-use crate::target::Target;
+use crate::spelling::Target;
 use crate::units::{key_dist_text, nanoseconds};
 
 /// The name of `case` in limits and baselines.

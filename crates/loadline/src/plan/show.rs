@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::description::Description;
 use super::schedule::{BlockEnd, Placement, RoundsEnd};
 use super::{Case, Length, Plan};
-use crate::target::Target;
+use crate::spelling::Target;
 use crate::units::{count_text, duration_text, key_dist_text, nanoseconds, value_size_text};
 use crate::workload::Operation;
 

@@ -9,7 +9,7 @@ use crate::args::{ConnectionArgs, LinkArg, LoadArgs, LoginArgs, TlsArgs};
 use crate::exit::Failure;
 use crate::files;
 use crate::secret::Secret;
-use crate::target::{Login, Server, Target};
+use crate::spelling::{Login, Server, Target};
 
 /// Resolves the targets, or the default ones if none are given, and their credentials.
 ///

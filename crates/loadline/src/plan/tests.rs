@@ -5,7 +5,7 @@ use clap::Parser;
 use super::*;
 use crate::args::{Cli, ClientsArgs, Command};
 use crate::exit::Exit;
-use crate::target::Address;
+use crate::spelling::Address;
 
 fn around() -> Surroundings {
     Surroundings {

@@ -24,8 +24,8 @@ use loadline_measure::{Error, Metric, outliers, steady};
 
 use crate::exit::Failure;
 use crate::plan::{Case, Plan, scenario};
-use crate::target::{Choice, Target};
-use crate::targets::Opened;
+use crate::spelling::{Choice, Target};
+use crate::systems::Opened;
 use crate::units::nanoseconds;
 
 pub(crate) use tiers::{CacheRan, LoadRan, NO_TIER, RanArm, TierFacts, conclude_tiers};
@@ -48,7 +48,9 @@ impl<'o> Origin<'o> {
             target: &target.target,
             threads: target.threads(case),
             is_direct: target.link().is_none()
-                && target.server().is_none_or(crate::target::Server::is_local)
+                && target
+                    .server()
+                    .is_none_or(crate::spelling::Server::is_local)
                 && !target.target.is_cluster(),
         }
     }

@@ -28,7 +28,7 @@ use crate::progress::Progress;
 use crate::recording;
 use crate::secret;
 use crate::subjects;
-use crate::targets::{Opened, link};
+use crate::systems::{Opened, link};
 
 pub(crate) use finish::{Ending, Results, execute, finish};
 pub(crate) use rounds::{measure, measure_stages};

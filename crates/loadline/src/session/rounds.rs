@@ -13,7 +13,7 @@ use crate::plan::{Case, Plan, RoundsEnd};
 use crate::progress::Progress;
 use crate::recording;
 use crate::subjects::{self, Reference, failure};
-use crate::targets::{Opened, Watch};
+use crate::systems::{Opened, Watch};
 
 /// Measures every case of `plan` on all of its targets.
 ///

@@ -18,7 +18,7 @@ use loadline_load::{Control, Error};
 use super::engine::broken;
 use super::{load_block, workload};
 use crate::plan::Case;
-use crate::targets::engines::{EngineAccess, described};
+use crate::systems::engines::{EngineAccess, described};
 use crate::workload::{Call, Definition};
 
 /// Content of [`Reply::Error`] if a key holds no number.
@@ -366,7 +366,7 @@ fn increment(store: &dyn KeyValue, key: &[u8], held: &mut Vec<u8>) -> Result<Ans
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::{Engine, Kind};
+    use crate::spelling::{Engine, Kind};
     use loadline_load::pacing::Pacing;
     use loadline_load::values::{ValueData, ValueSize, Values};
     use loadline_load::workload::KeySpace;

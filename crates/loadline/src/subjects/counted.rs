@@ -15,9 +15,9 @@ use super::failure;
 use super::lockstep::Lockstep;
 use crate::exit::Failure;
 use crate::plan::Case;
-use crate::targets::callgrind::Callgrind;
-use crate::targets::connect::Endpoint;
-use crate::targets::{Access, Opened};
+use crate::systems::callgrind::Callgrind;
+use crate::systems::connect::Endpoint;
+use crate::systems::{Access, Opened};
 
 /// Largest number of keys of a pass; loading more would take most of its time in the simulator.
 const MOST_KEYS: u64 = 1_000;

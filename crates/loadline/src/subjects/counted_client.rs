@@ -24,9 +24,9 @@ use super::{failure, load_block};
 use crate::exit::Failure;
 use crate::files;
 use crate::plan::{Case, Mode, ModesPlan, Plan};
-use crate::targets::Opened;
-use crate::targets::callgrind::{self, Callgrind};
-use crate::targets::servers;
+use crate::systems::Opened;
+use crate::systems::callgrind::{self, Callgrind};
+use crate::systems::servers;
 
 /// Minimum number of operations of a pass, and operations of the warm-up before the first pass.
 const OPERATIONS: u64 = 600;

@@ -10,9 +10,9 @@ use loadline_load::runner::Subject;
 use loadline_load::{Control, Error};
 
 use crate::exit::Failure;
-use crate::targets::drivers::{About, Broken, Config, Running};
-use crate::targets::strace::Strace;
-use crate::targets::{Admin, Counters, SECTIONS, together};
+use crate::systems::drivers::{About, Broken, Config, Running};
+use crate::systems::strace::Strace;
+use crate::systems::{Admin, Counters, SECTIONS, together};
 
 /// The lab's own connections to the servers that execute operations, which all drivers of a case share.
 pub(crate) type Admins = Rc<RefCell<Vec<Admin>>>;

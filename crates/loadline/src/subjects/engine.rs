@@ -17,11 +17,11 @@ use loadline_load::{Control, Error};
 
 use super::{load_block, workload};
 use crate::plan::Case;
-use crate::target::Target;
-use crate::targets::client::Connector;
-use crate::targets::engines::{EngineAccess, Keys, Names, described, scan};
-use crate::targets::threads::Threads;
-use crate::targets::{Access, Opened};
+use crate::spelling::Target;
+use crate::systems::client::Connector;
+use crate::systems::engines::{EngineAccess, Keys, Names, described, scan};
+use crate::systems::threads::Threads;
+use crate::systems::{Access, Opened};
 
 /// Keys written per call while they are loaded.
 const LOAD_BATCH: u64 = 1_000;
@@ -411,7 +411,7 @@ mod tests {
     use rand::{SeedableRng, rngs::SmallRng};
 
     use super::*;
-    use crate::target::{Choice, Durability, Engine, Kind};
+    use crate::spelling::{Choice, Durability, Engine, Kind};
 
     fn put_of(bytes: u64) -> Workload {
         let put = Command {

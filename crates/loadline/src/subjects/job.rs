@@ -15,9 +15,9 @@ use loadline_load::{Control, Error};
 use super::{failure, load_block, workload};
 use crate::exit::Failure;
 use crate::plan::Case;
-use crate::targets::client::client;
-use crate::targets::connect::Endpoint;
-use crate::targets::{Admin, Counters, SECTIONS};
+use crate::systems::client::client;
+use crate::systems::connect::Endpoint;
+use crate::systems::{Admin, Counters, SECTIONS};
 use crate::workload::{Calls, Job, OpenJob, Site};
 
 /// The server of a job.

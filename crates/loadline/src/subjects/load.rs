@@ -6,8 +6,8 @@ use super::wire::{self, LoadServer};
 use super::{calls, engine, failure, masters};
 use crate::exit::Failure;
 use crate::plan::Case;
-use crate::targets::hints::hint;
-use crate::targets::{Access, Opened};
+use crate::systems::hints::hint;
+use crate::systems::{Access, Opened};
 
 /// Loads every key of the case, once per run.
 ///

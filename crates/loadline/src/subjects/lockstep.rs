@@ -18,7 +18,7 @@ use rand::rngs::SmallRng;
 use super::workload;
 use crate::framing::RespFraming;
 use crate::plan::Case;
-use crate::targets::connect::{Endpoint, PATIENCE};
+use crate::systems::connect::{Endpoint, PATIENCE};
 
 const READ_BYTES: usize = 64 << 10;
 

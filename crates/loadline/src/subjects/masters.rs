@@ -14,7 +14,7 @@ use loadline_load::{Control, Error};
 use super::wire::{self, LoadServer, WireSubject};
 use crate::exit::Failure;
 use crate::plan::Case;
-use crate::targets::ClusterAccess;
+use crate::systems::ClusterAccess;
 
 /// One case on all masters.
 pub(super) struct ClusterSubject<'t> {

@@ -30,10 +30,10 @@ use loadline_load::{Control, Error};
 
 use crate::exit::Failure;
 use crate::plan::{Case, KEYS, Plan};
-use crate::target::Target;
-use crate::targets::hints::hint;
-use crate::targets::servers::Child;
-use crate::targets::{Access, Opened, Refusals};
+use crate::spelling::Target;
+use crate::systems::hints::hint;
+use crate::systems::servers::Child;
+use crate::systems::{Access, Opened, Refusals};
 use calls::CallSubject;
 use engine::EngineSubject;
 use masters::ClusterSubject;

@@ -12,7 +12,7 @@ use super::{failure, load_block, workload};
 use crate::exit::Failure;
 use crate::framing::RespFraming;
 use crate::plan::Case;
-use crate::targets::NullServer;
+use crate::systems::NullServer;
 
 /// The request that it expects, as the workload `ping` sends it.
 const REQUEST: &[u8] = b"*1\r\n$4\r\nPING\r\n";
@@ -111,7 +111,7 @@ mod tests {
         let server = NullPings::start().unwrap();
         let mut stream = TcpStream::connect(server.0.address()).unwrap();
         stream
-            .set_read_timeout(Some(crate::targets::connect::PATIENCE))
+            .set_read_timeout(Some(crate::systems::connect::PATIENCE))
             .unwrap();
         stream.write_all(&REQUEST.repeat(3)).unwrap();
         stream.write_all(&REQUEST[..5]).unwrap();

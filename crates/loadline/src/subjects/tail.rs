@@ -17,7 +17,7 @@ use loadline_measure::corrected::{Corrected, Sample, correct};
 use super::colocated::Colocated;
 use super::lockstep::Lockstep;
 use crate::plan::Case;
-use crate::targets::connect::Endpoint;
+use crate::systems::connect::Endpoint;
 
 /// A block ends with whichever comes first. This number of operations is enough for a 99th percentile that can be
 /// compared; on an idle machine they take half of the time.
@@ -161,8 +161,8 @@ mod tests {
 
     use super::*;
     use crate::plan::Length;
-    use crate::target::{self, Address, Login};
-    use crate::targets::connect::command;
+    use crate::spelling::{self, Address, Login};
+    use crate::systems::connect::command;
     use crate::workload::{Definition, Operation};
 
     /// A server in a thread of this process; it ends with the test.
@@ -183,7 +183,7 @@ mod tests {
             let stop = Arc::new(AtomicBool::new(false));
             let ended = Arc::clone(&stop);
             let thread = thread::spawn(move || server.run(&ended).unwrap());
-            let place = target::Server {
+            let place = spelling::Server {
                 address: Address::Tcp {
                     host: place.ip().to_string(),
                     port: place.port(),

@@ -19,8 +19,8 @@ use super::{failure, load_block, workload};
 use crate::exit::Failure;
 use crate::framing::RespFraming;
 use crate::plan::Case;
-use crate::targets::connect::Endpoint;
-use crate::targets::{Admin, Counters, SECTIONS, process, together};
+use crate::systems::connect::Endpoint;
+use crate::systems::{Admin, Counters, SECTIONS, process, together};
 
 /// Commands in flight per connection while keys are loaded.
 const LOAD_PIPELINE: u32 = 64;

@@ -8,7 +8,7 @@ use loadline_client::{Client, Error};
 use loadline_load::runner::Subject;
 
 use crate::exit::Failure;
-use crate::target::Server;
+use crate::spelling::Server;
 
 /// Work of a case through `loadline-client`, as an application would do it.
 pub(crate) trait Job: fmt::Debug + Sync {

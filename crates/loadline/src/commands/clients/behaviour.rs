@@ -17,10 +17,10 @@ use crate::exit::Failure;
 use crate::plan::{ClientsPlan, Driver, DriverMode, Op as Operation, run_prefix};
 use crate::progress::Progress;
 use crate::session::{Session, Shell};
-use crate::targets::Opened;
-use crate::targets::client::Blocking;
-use crate::targets::drivers::{Broken, Op, OpOutcome, Running};
-use crate::targets::faulty::Faulty;
+use crate::systems::Opened;
+use crate::systems::client::Blocking;
+use crate::systems::drivers::{Broken, Op, OpOutcome, Running};
+use crate::systems::faulty::Faulty;
 use crate::units::nanoseconds;
 
 /// Address space of a driver: a declared 10 GiB is more.

@@ -9,9 +9,9 @@ use crate::exit::Failure;
 use crate::plan::{DriverMode, Op};
 use crate::session::Session;
 use crate::subjects::Admins;
-use crate::targets::Opened;
-use crate::targets::drivers::{Broken, Running};
-use crate::targets::engines::resident_bytes;
+use crate::systems::Opened;
+use crate::systems::drivers::{Broken, Running};
+use crate::systems::engines::resident_bytes;
 
 /// Connections that are opened first, so that pools of threads and of memory are there.
 const WARM: u64 = 100;

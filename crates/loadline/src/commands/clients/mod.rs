@@ -23,8 +23,8 @@ use crate::progress::Progress;
 use crate::recording;
 use crate::session::{self, Recorded, Session, Shell};
 use crate::subjects::{Driven, DriverSubject, failure};
-use crate::targets::Opened;
-use crate::targets::drivers::{About, Running};
+use crate::systems::Opened;
+use crate::systems::drivers::{About, Running};
 use way::{config, load, way_to};
 
 pub(super) fn run(args: &ClientsArgs) -> anyhow::Result<ExitCode> {

@@ -8,10 +8,10 @@ use loadline_load::pacing::Pacing;
 
 use crate::exit::Failure;
 use crate::plan::{Case, Driver, DriverMode, Op};
+use crate::spelling::Address;
 use crate::subjects::Admins;
-use crate::target::Address;
-use crate::targets::drivers::Config;
-use crate::targets::{Access, Admin, Opened};
+use crate::systems::drivers::Config;
+use crate::systems::{Access, Admin, Opened};
 
 /// The version of the lines between the lab and a driver.
 const PROTOCOL: u32 = 1;

@@ -19,7 +19,7 @@ use crate::progress::Progress;
 use crate::recording;
 use crate::session::{self, Recorded, Shell, note_steal};
 use crate::subjects::{self, NullPings, failure};
-use crate::targets::{Asked, Opened};
+use crate::systems::{Asked, Opened};
 use crate::units::{count_text, nanoseconds};
 
 /// Ratio of the larger to the smaller work, large enough that disturbances cannot hide it.

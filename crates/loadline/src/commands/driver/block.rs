@@ -9,7 +9,7 @@ use loadline_client::Error;
 use serde_json::{Value, json};
 
 use super::Config;
-use crate::targets::engines::resident_bytes;
+use crate::systems::engines::resident_bytes;
 use crate::units::nanoseconds;
 
 /// The granularity of the timer that tasks wait with.

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::runtime::{self, Runtime};
 use tokio::task::LocalSet;
 
-use crate::targets::threads::Threads;
+use crate::systems::threads::Threads;
 use crate::units::nanoseconds;
 use block::{Block, kind};
 

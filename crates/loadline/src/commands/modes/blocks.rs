@@ -13,7 +13,7 @@ use crate::interrupt::unless_given_up;
 use crate::plan::{Case, Mode};
 use crate::subjects::client::{self, CodecCost};
 use crate::subjects::{failure, load_block};
-use crate::targets::client::Connector;
+use crate::systems::client::Connector;
 
 /// A cell: a mode with a size, and the requested number of operations in a sweep over counts.
 #[derive(Debug, Clone, Copy)]

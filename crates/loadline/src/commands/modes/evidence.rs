@@ -5,7 +5,7 @@ use loadline_measure::record::{Case, RoundSummary};
 
 use crate::fingerprint;
 use crate::plan::ModesPlan;
-use crate::targets::{Opened, Watch};
+use crate::systems::{Opened, Watch};
 
 /// Whether a rule concerns other activity during the cells; the others concern a single case.
 fn concerns_activity(rule: &Rule) -> bool {

@@ -21,7 +21,7 @@ use crate::fingerprint;
 use crate::plan::{self, Estimate, Plan, Usual};
 use crate::session::{self, Ending, Results, Shell, finish};
 use crate::slowdown::InjectedSlowdown;
-use crate::targets::callgrind::Callgrind;
+use crate::systems::callgrind::Callgrind;
 
 /// Comparisons of each kind within three minutes, also on a busy machine.
 const DEFAULT_RUNS: u32 = 2;

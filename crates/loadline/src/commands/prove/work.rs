@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
     use crate::plan::{Surroundings, resolve_proof};
-    use crate::target::Target;
+    use crate::spelling::Target;
 
     /// A server whose operation takes 1,000 instructions, with 10 more for each round of injected work.
     fn work(target: &Target) -> Work {

@@ -13,8 +13,8 @@ use crate::interrupt::unless_given_up;
 use crate::plan::{CacheLoad, Case, PHASES};
 use crate::recording::{self, CacheRan, LoadRan, NO_TIER, Origin};
 use crate::session::Session;
+use crate::spelling::Target;
 use crate::subjects::tier::{Bench, CacheSubject, Gets};
-use crate::target::Target;
 use crate::workload;
 
 /// Calls that estimate how long a get takes.

@@ -21,8 +21,8 @@ use super::{
 };
 use crate::args::{ClientsArgs, LengthArgs, OpArg};
 use crate::exit::Failure;
+use crate::spelling::{Address, Target};
 use crate::suggest;
-use crate::target::{Address, Target};
 use crate::units::{count_text, duration_text, nanoseconds, value_size_text};
 use crate::workload;
 

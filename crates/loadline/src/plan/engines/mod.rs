@@ -20,7 +20,7 @@ use super::description::Description;
 use super::{Case, Estimate, Length, MOST_ROUNDS, Plan, Surroundings, lengths};
 use crate::args::{EngineOpArg, EngineWorkloadArg, EnginesArgs, LengthArgs};
 use crate::exit::Failure;
-use crate::target::{CacheLimits, Choice, Durability, Engine, Kind, Target};
+use crate::spelling::{CacheLimits, Choice, Durability, Engine, Kind, Target};
 use crate::units::{bytes_text, count_text, duration_text, key_dist_text, value_size_text};
 use ops::Shape;
 

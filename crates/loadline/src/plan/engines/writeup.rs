@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::args::EnginesArgs;
 use crate::exit::Failure;
-use crate::target::{CacheLimits, Choice};
+use crate::spelling::{CacheLimits, Choice};
 
 /// The cache of the write-up.
 pub(super) const CACHE: CacheLimits = CacheLimits {

@@ -14,7 +14,7 @@ pub(crate) use crate::args::Mode;
 use crate::args::ModesArgs;
 use crate::exit::Failure;
 use crate::plan::{Plan, Surroundings, lengths};
-use crate::target::Target;
+use crate::spelling::Target;
 use crate::units;
 use crate::workload::Definition;
 

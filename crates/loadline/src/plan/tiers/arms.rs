@@ -2,7 +2,7 @@
 
 use super::{Source, TierPlace};
 use crate::object::{Compression, Encoding, Format};
-use crate::target::Target;
+use crate::spelling::Target;
 
 /// Arms that are measured in the same rounds.
 #[derive(Debug, Clone, PartialEq)]

@@ -18,7 +18,7 @@ use super::{Case, MOST_ROUNDS, Plan, Schedule, Surroundings, TlsFiles, lengths, 
 use crate::args::{LengthArgs, LinkArg, TiersArgs};
 use crate::exit::Failure;
 use crate::object::{Encoding, Format, LONGEST_SIDE, SIDE};
-use crate::target::{Choice, Durability, Engine, Kind, Target};
+use crate::spelling::{Choice, Durability, Engine, Kind, Target};
 use crate::workload;
 
 pub(crate) use arms::{Arm, Flawed, Setup, Step, TierGroup, TierOp, TierStage};
@@ -354,7 +354,7 @@ fn tier(name: &str, args: &TiersArgs) -> Result<Target, Failure> {
 fn is_over_tcp(target: &Target) -> bool {
     match target {
         Target::Engine(engine) => engine.choice.is_over_tcp(),
-        Target::Server(server) => matches!(server.address, crate::target::Address::Tcp { .. }),
+        Target::Server(server) => matches!(server.address, crate::spelling::Address::Tcp { .. }),
         _ => false,
     }
 }

@@ -8,7 +8,7 @@ use super::super::description::Description;
 use super::super::show::{pacing_json, pacing_text};
 use super::super::{Estimate, Length};
 use super::{CacheLoad, PHASES, Source, TiersPlan};
-use crate::target::Target;
+use crate::spelling::Target;
 use crate::units::{bytes_text, count_text, duration_text, key_dist_text};
 
 impl Source {

@@ -12,7 +12,7 @@ use crate::exit::Failure;
 use crate::plan::{Mode, ModesPlan};
 use crate::progress::Progress;
 use crate::subjects::CountedClient;
-use crate::targets::Opened;
+use crate::systems::Opened;
 
 /// Counts the client's instructions in each measured mode, against the target as it is now, and adds them to the
 /// first cell of the mode in the record. `words` are the arguments of the sweep. Must be called on the main

@@ -18,11 +18,11 @@ use crate::files::find_program;
 use crate::fingerprint;
 use crate::plan::{Case, Plan, case_name};
 use crate::progress::Progress;
+use crate::spelling::Target;
 use crate::subjects::{self, Counted};
-use crate::target::Target;
-use crate::targets::Opened;
-use crate::targets::callgrind::{Callgrind, MISSING};
-use crate::targets::servers::has_fixed_random;
+use crate::systems::Opened;
+use crate::systems::callgrind::{Callgrind, MISSING};
+use crate::systems::servers::has_fixed_random;
 
 pub(crate) use clients::count as count_clients;
 

@@ -22,7 +22,7 @@ use loadline_load::{Control, Error};
 use super::{load_block, workload};
 use crate::exit::Failure;
 use crate::plan::{Case, Mode};
-use crate::targets::client::{self, Blocking, Connector};
+use crate::systems::client::{self, Blocking, Connector};
 use crate::workload as workloads;
 use operation::{Operation, Ready};
 use typed::Typed;

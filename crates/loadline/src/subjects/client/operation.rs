@@ -11,7 +11,7 @@ use loadline_load::workload::{Chooser, Part, Workload};
 
 use super::typed::Typed;
 use crate::plan::{Case, Mode};
-use crate::targets::client::Blocking;
+use crate::systems::client::Blocking;
 use crate::workload::Call;
 
 /// A command on one key, in the form of every mode.

@@ -13,7 +13,7 @@ use super::pool::Pool;
 use super::probe::Parted;
 use crate::object::{Format, Object};
 use crate::plan::{Flawed, Setup, TierOp};
-use crate::targets::engines::{Keys, Names, described};
+use crate::systems::engines::{Keys, Names, described};
 
 /// Something that is done with objects; says whether it found them.
 ///

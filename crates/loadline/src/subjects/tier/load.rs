@@ -25,7 +25,7 @@ use crate::exit::Failure;
 use crate::object::{Format, Object};
 use crate::plan::{CacheLoad, Case};
 use crate::subjects::failure;
-use crate::targets::engines::described;
+use crate::systems::engines::described;
 
 /// A read or write of a tier that takes longer counts as failed.
 const TIER_TIMEOUT: Duration = Duration::from_secs(5);

@@ -24,7 +24,7 @@ use super::{failure, load_block, workload};
 use crate::exit::Failure;
 use crate::object::Format;
 use crate::plan::{Arm, Case, Flawed, Setup, Step, TierOp};
-use crate::targets::engines::{Keys, Names};
+use crate::systems::engines::{Keys, Names};
 use actions::{Action, OnTier, SettingUp, Simple, WithFlaw};
 use probe::{Parted, Probe, SharedSums, Site};
 

@@ -12,13 +12,13 @@ use loadline_measure::record;
 use super::super::engine::broken;
 use crate::exit::Failure;
 use crate::plan::{Plan, TierPlace};
-use crate::target::{Address, Server};
-use crate::targets::client::Connector;
-use crate::targets::connect::Endpoint;
-use crate::targets::engines::{Connect, null_server};
-use crate::targets::link::Path;
-use crate::targets::threads::{Reading, Threads};
-use crate::targets::{
+use crate::spelling::{Address, Server};
+use crate::systems::client::Connector;
+use crate::systems::connect::Endpoint;
+use crate::systems::engines::{Connect, null_server};
+use crate::systems::link::Path;
+use crate::systems::threads::{Reading, Threads};
+use crate::systems::{
     Access, Admin, Counters, NULL_CONNECTION, NullServer, Opened, SECTIONS, process,
 };
 

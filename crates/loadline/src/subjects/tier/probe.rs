@@ -16,8 +16,8 @@ use rustix::time::{ClockId, clock_gettime};
 use super::pool::Pool;
 use crate::exit::Failure;
 use crate::object::Format;
-use crate::targets::connect::Endpoint;
-use crate::targets::engines::{Names, described};
+use crate::systems::connect::Endpoint;
+use crate::systems::engines::{Names, described};
 
 /// Room for a read.
 const READ_BYTES: usize = 64 << 10;

@@ -11,7 +11,7 @@ use loadline_resp::{Decoder, Frame, Limits, OwnedReply, encode};
 
 use super::unreachable;
 use crate::exit::Failure;
-use crate::targets::connect::PATIENCE;
+use crate::systems::connect::PATIENCE;
 use crate::workload::{Calls, Job, OpenJob, OpenSocket, Site};
 
 /// Time to live of the keys that a pipeline sets.

@@ -22,9 +22,9 @@ use serde::{Deserialize, Serialize};
 use super::made::runtime;
 use crate::exit::{Exit, Failure};
 use crate::secret::Secret;
-use crate::target::{Address, Server};
-use crate::targets::connect::{PATIENCE, builder};
-use crate::targets::servers::own_child;
+use crate::spelling::{Address, Server};
+use crate::systems::connect::{PATIENCE, builder};
+use crate::systems::servers::own_child;
 use crate::workload::{Job, OpenJob, Site};
 
 /// Connections that one block opens and counts.
@@ -190,7 +190,7 @@ impl Errand {
             address,
             tls: false,
             database: self.database,
-            login: crate::target::Login::default(),
+            login: crate::spelling::Login::default(),
         };
         server.login.user = self.user;
         server.login.password = self.password.map(Secret::new);
@@ -306,7 +306,7 @@ mod tests {
             },
             tls: false,
             database: 3,
-            login: crate::target::Login {
+            login: crate::spelling::Login {
                 user: Some("ann".into()),
                 password: Some(Secret::new("hunter2".into())),
             },

@@ -7,8 +7,8 @@ use loadline_load::pacing::{Pacing, Stop};
 use super::*;
 use crate::args::{Cli, Command};
 use crate::plan::{Case, Plan, Surroundings, resolve};
+use crate::spelling::Target;
 use crate::suites::ALL;
-use crate::target::Target;
 use crate::workload::Operation;
 
 #[test]

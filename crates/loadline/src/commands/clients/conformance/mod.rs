@@ -20,9 +20,9 @@ use crate::plan::{self, Case, ClientsPlan, Driver, DriverMode, Op, run_prefix};
 use crate::printer::printable;
 use crate::session::Shell;
 use crate::subjects::Admins;
-use crate::targets::client::Blocking;
-use crate::targets::drivers::{Config, OpOutcome};
-use crate::targets::{Opened, SECTIONS};
+use crate::systems::client::Blocking;
+use crate::systems::drivers::{Config, OpOutcome};
+use crate::systems::{Opened, SECTIONS};
 use process::Process;
 
 /// Commands of a pipeline, and callers.

@@ -6,7 +6,7 @@ use loadline_load::pacing::Stop;
 
 use super::Checked;
 use crate::plan::Driver;
-use crate::targets::drivers::{Block, Broken, Config, Running};
+use crate::systems::drivers::{Block, Broken, Config, Running};
 
 /// The first state of the generator of keys.
 pub(super) const SEED: u64 = 7;

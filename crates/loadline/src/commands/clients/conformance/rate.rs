@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use loadline_load::pacing::Stop;
 
 use super::{Checked, READ, Subject, Test, check};
-use crate::targets::drivers::{Block, Config};
+use crate::systems::drivers::{Block, Config};
 use crate::units::nanoseconds;
 
 /// Operations per second.

@@ -13,7 +13,7 @@ use loadline_client::{
 use loadline_load::wire;
 
 use super::tls::TlsTransport;
-use crate::target::{self, Server};
+use crate::spelling::{self, Server};
 
 /// The name of our connections, so that the server's operator can recognize them.
 pub(crate) const CLIENT_NAME: &str = "loadline";
@@ -144,15 +144,15 @@ impl wire::Connect for Endpoint {
 pub(crate) fn builder(server: &Server, tls: &Tls) -> Builder {
     let builder = Client::builder()
         .address(match &server.address {
-            target::Address::Tcp { host, port } if server.tls => Address::Tls {
+            spelling::Address::Tcp { host, port } if server.tls => Address::Tls {
                 host: host.clone(),
                 port: *port,
             },
-            target::Address::Tcp { host, port } => Address::Tcp {
+            spelling::Address::Tcp { host, port } => Address::Tcp {
                 host: host.clone(),
                 port: *port,
             },
-            target::Address::Unix(path) => Address::Unix(path.clone()),
+            spelling::Address::Unix(path) => Address::Unix(path.clone()),
         })
         .database(server.database)
         .client_name(CLIENT_NAME)

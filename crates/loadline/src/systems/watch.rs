@@ -10,7 +10,7 @@ use super::admin::Info;
 use super::cgroup;
 use super::counters::process;
 use super::opened::{Access, Opened};
-use crate::target::{Durability, Target};
+use crate::spelling::{Durability, Target};
 
 /// Settings that make a server write to disk, each with the value that turns it off.
 pub(crate) const PERSISTENCE: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];

@@ -6,7 +6,7 @@ use loadline_resp::{Limits, Protocol, RequestParser, encode};
 
 use super::*;
 use crate::exit::Exit;
-use crate::target::Server;
+use crate::spelling::Server;
 
 /// A server over a list of keys: it scans three at a time, knows DEL but not UNLINK, and lists its
 /// commands.

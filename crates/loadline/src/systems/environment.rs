@@ -3,7 +3,7 @@
 use loadline_measure::record::ServerEnvironment;
 
 use super::opened::Opened;
-use crate::target::{Choice, Engine, Target};
+use crate::spelling::{Choice, Engine, Target};
 
 /// Server settings that affect measurements.
 const SETTINGS: [&str; 5] = [

@@ -4,7 +4,7 @@ use loadline_client::cluster::{self, Cluster, Node};
 use loadline_client::{Client, Error, Protocol, Request, Tls, blocking, multiplexed};
 
 use super::connect::builder;
-use crate::target::{Address, Server};
+use crate::spelling::{Address, Server};
 
 /// Time limit for a reply, in addition to the added latency, and for reconnecting to a lost server. Generous, because the
 /// largest batches are slow.

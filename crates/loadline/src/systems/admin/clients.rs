@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::targets::connect::CLIENT_NAME;
+use crate::systems::connect::CLIENT_NAME;
 
 /// Clients in the text of CLIENT LIST that are not this program's and were active within the last `within`.
 pub(super) fn active_others(list: &str, within: Duration) -> u64 {

@@ -20,15 +20,15 @@ use tempfile::TempDir;
 
 use crate::exit::{Exit, Failure};
 use crate::files::find_program;
-use crate::target::{Address, Configuration, Durability, Program, Server, Slowdown};
-use crate::targets::admin::Admin;
-use crate::targets::callgrind::Callgrind;
-use crate::targets::connect::Endpoint;
+use crate::spelling::{Address, Configuration, Durability, Program, Server, Slowdown};
+use crate::systems::admin::Admin;
+use crate::systems::callgrind::Callgrind;
+use crate::systems::connect::Endpoint;
 use process::{own_executable, start};
 
 pub(crate) use cluster::ClusterChild;
 pub(crate) use copy::copy_settings;
-pub(in crate::targets) use output::Tail;
+pub(in crate::systems) use output::Tail;
 pub(crate) use process::{become_child, counted_child, limited_child, own_child};
 pub(crate) use random::is_fixed as has_fixed_random;
 pub(crate) use tidy::tidy;

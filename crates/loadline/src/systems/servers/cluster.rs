@@ -10,8 +10,8 @@ use loadline_client::blocking::Connection;
 use super::tidy::WatchedDir;
 use super::{Child, Wanted, free_port, go_on};
 use crate::exit::Failure;
-use crate::target::Server;
-use crate::targets::connect::{Endpoint, command};
+use crate::spelling::Server;
+use crate::systems::connect::{Endpoint, command};
 
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;

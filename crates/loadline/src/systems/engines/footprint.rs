@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{Contents, directory, fault};
 use crate::exit::{Exit, Failure};
-use crate::target::{Choice, Durability, Engine};
-use crate::targets::client::client;
-use crate::targets::servers::{self, Storage, own_child};
+use crate::spelling::{Choice, Durability, Engine};
+use crate::systems::client::client;
+use crate::systems::servers::{self, Storage, own_child};
 use crate::units::{bytes_text, duration_text, value_size_text};
 
 /// Number of times that an engine is opened again.

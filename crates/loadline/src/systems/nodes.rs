@@ -7,7 +7,7 @@ use loadline_measure::doctor::{ClusterNode, Observed, SETTINGS};
 use super::watch::{PERSISTENCE, persistence_of, swapped_bytes};
 use super::{Access, Opened};
 use crate::exit::Failure;
-use crate::targets::admin::{Admin, Info};
+use crate::systems::admin::{Admin, Info};
 
 /// A node that is queried directly.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ use tempfile::TempDir;
 
 use super::threads;
 use crate::exit::Failure;
-use crate::target::{CacheLimits, Choice, Durability, Engine, Kind};
+use crate::spelling::{CacheLimits, Choice, Durability, Engine, Kind};
 
 pub(crate) use contents::Contents;
 pub(crate) use footprint::{

@@ -21,7 +21,7 @@ use super::threads::Threads;
 use super::tls;
 use crate::exit::Failure;
 use crate::plan::{Case, Plan, TlsFiles};
-use crate::target::{Address, Choice, Engine, Server, Slowdown, Target};
+use crate::spelling::{Address, Choice, Engine, Server, Slowdown, Target};
 
 /// A target that can be measured: started if it is ours, reachable, and allowed.
 #[derive(Debug)]

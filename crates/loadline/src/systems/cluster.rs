@@ -15,7 +15,7 @@ use super::servers::ClusterChild;
 use super::tls;
 use crate::exit::Failure;
 use crate::plan::Plan;
-use crate::target::{Address, Server};
+use crate::spelling::{Address, Server};
 
 /// A measured cluster.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use loadline_client::Error;
 use loadline_client::blocking::Connection;
 
 use super::Endpoint;
-use crate::target::Address;
+use crate::spelling::Address;
 
 /// Time limit for the first attempt at a TLS handshake. A server without TLS takes it for an incomplete command
 /// and waits silently.

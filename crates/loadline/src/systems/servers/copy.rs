@@ -7,13 +7,13 @@ use std::sync::atomic::AtomicBool;
 use super::Child;
 use crate::exit::Failure;
 use crate::plan::{Plan, TlsFiles};
-use crate::suggest;
-use crate::target::{
+use crate::spelling::{
     Address, Configuration, Copied, Program, Server, Setting, Target, is_left_out,
 };
-use crate::targets::admin::Admin;
-use crate::targets::connect::Endpoint;
-use crate::targets::tls;
+use crate::suggest;
+use crate::systems::admin::Admin;
+use crate::systems::connect::Endpoint;
+use crate::systems::tls;
 
 /// Settings by name.
 type Settings = BTreeMap<String, String>;

@@ -16,7 +16,7 @@ const LEFT_OUT: &str = "\n...\n";
 
 /// The first and the last output of a child. Its pipes are read to their end, so that it never blocks on them.
 #[derive(Debug, Clone, Default)]
-pub(in crate::targets) struct Tail(Arc<Mutex<Excerpt>>);
+pub(in crate::systems) struct Tail(Arc<Mutex<Excerpt>>);
 
 #[derive(Debug, Default)]
 struct Excerpt {
@@ -30,7 +30,7 @@ struct Excerpt {
 
 impl Tail {
     /// Keeps the beginning and the end of what arrives on `pipe`, until it is closed.
-    pub(in crate::targets) fn follow(&self, mut pipe: impl Read + Send + 'static) {
+    pub(in crate::systems) fn follow(&self, mut pipe: impl Read + Send + 'static) {
         let tail = self.clone();
         tail.kept().open += 1;
         thread::spawn(move || {
@@ -58,7 +58,7 @@ impl Tail {
     }
 
     /// The output so far, without the middle of a long one.
-    pub(in crate::targets) fn text(&self) -> String {
+    pub(in crate::systems) fn text(&self) -> String {
         let kept = self.kept();
         let between = if kept.is_cut { LEFT_OUT } else { "" };
         let all = [&kept.beginning, between.as_bytes(), &kept.end].concat();
@@ -67,7 +67,7 @@ impl Tail {
 
     /// Waits briefly for the last output of a process that has ended; its own child processes may keep the pipes
     /// open.
-    pub(in crate::targets) fn wait_for_end(&self) {
+    pub(in crate::systems) fn wait_for_end(&self) {
         let deadline = Instant::now() + LAST_WORDS_PATIENCE;
         while self.kept().open > 0 && Instant::now() < deadline {
             thread::sleep(LOOK_EVERY);

@@ -11,7 +11,7 @@ use loadline_measure::record;
 
 use crate::exit::Failure;
 use crate::plan::{PathShape, measuring_trips};
-use crate::target::{Address, Server};
+use crate::spelling::{Address, Server};
 
 /// A path to a server with added latency.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use ring::digest::{Context, SHA256};
 
 use crate::exit::Failure;
 use crate::files::read_bounded;
-use crate::target::is_left_out;
+use crate::spelling::is_left_out;
 
 /// Largest configuration file to read, in bytes; the one that comes with Redis has about a hundred kilobytes.
 const LARGEST_BYTES: u64 = 1 << 20;

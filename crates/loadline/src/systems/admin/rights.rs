@@ -8,7 +8,7 @@ use loadline_resp::OwnedReply;
 use super::{Admin, Pass, Removal};
 use crate::exit::Failure;
 use crate::plan::{KEYS, new_run_id, run_prefix};
-use crate::targets::connect::{Endpoint, shown_text};
+use crate::systems::connect::{Endpoint, shown_text};
 use crate::workload::Definition;
 
 /// The commands that the user cannot run, in capitals, with the errors of the server.

@@ -10,9 +10,9 @@ use loadline_client::Tls;
 use loadline_resp::Protocol;
 
 use super::*;
-use crate::target::{Durability, Server};
-use crate::targets::NullServer;
-use crate::targets::client::client;
+use crate::spelling::{Durability, Server};
+use crate::systems::NullServer;
+use crate::systems::client::client;
 
 /// Every engine of this build with each of its classes of durability.
 fn opened() -> Vec<(String, EngineAccess)> {

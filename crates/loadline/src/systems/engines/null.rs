@@ -12,8 +12,8 @@ use loadline_resp::{Limits, Protocol, Request, RequestParser, encode};
 
 use super::Connect;
 use crate::exit::Failure;
-use crate::targets::NullServer;
-use crate::targets::client::client;
+use crate::systems::NullServer;
+use crate::systems::client::client;
 
 /// Buffer size for reading.
 const READ_BYTES: usize = 64 << 10;

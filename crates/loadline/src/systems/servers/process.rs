@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use super::output::Tail;
 use super::random;
 use crate::exit::Failure;
-use crate::targets::callgrind::Callgrind;
+use crate::systems::callgrind::Callgrind;
 
 /// Starts `program` as a process that ends with this one, under a simulator if there is one, and follows its output.
 ///

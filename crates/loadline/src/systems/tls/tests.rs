@@ -10,9 +10,9 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
 use super::*;
-use crate::target::Server;
-use crate::targets::admin::Admin;
-use crate::targets::connect::Endpoint;
+use crate::spelling::Server;
+use crate::systems::admin::Admin;
+use crate::systems::connect::Endpoint;
 
 /// An authority, with a certificate for a server and one for a client, as files.
 struct Authority {

@@ -15,7 +15,7 @@ use super::tls;
 use crate::exit::Failure;
 use crate::plan::{Case, KEYS, TlsFiles, is_run_id, run_prefix};
 use crate::secret::{PASSWORD_VARIABLE, quoted};
-use crate::target::{Server, Target};
+use crate::spelling::{Server, Target};
 use crate::units::count_text;
 
 /// Time limit before a run for finding the keys of earlier runs.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use crate::exit::Failure;
-use crate::target::{Address, Server};
+use crate::spelling::{Address, Server};
 
 /// The name of the threads that answer, by which their CPU time is found.
 pub(crate) const NULL_CONNECTION: &str = "null-connection";
