@@ -276,7 +276,7 @@ fn needs_name_an_engine_where_the_rounds_tell() {
         &text,
         &[
             "Fastest durable writes: process, 64 B values: store with 500 ns per operation, 3.00 times [3.00, 3.00] as fast as heed; always, 64 B values: inconclusive between store and heed.",
-            "Fastest reads: memory, 64 B values: map with 50.0 ns per operation, alone in its class.",
+            "Fastest reads: memory, 64 B values: map with 50 ns per operation, alone in its class.",
         ],
     );
     assert!(!text.contains("The claims"), "{text}");
