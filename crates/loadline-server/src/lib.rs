@@ -2,8 +2,8 @@
 //!
 //! One thread runs one event loop: it reads every readable connection, executes all complete requests, and
 //! sends the replies of a turn with one write per connection. Unknown commands get the same error as from
-//! Redis. Supported are strings, bits, HyperLogLogs, sets, sorted sets, hashes, lists, pub/sub and scripts, and a log in a directory ([`ServerConfig::dir`]);
-//! streams are missing.
+//! Redis. Supported are strings, bits, HyperLogLogs, sets, sorted sets, hashes, lists, streams, pub/sub, scripts, commands that
+//! wait for keys, and a log in a directory ([`ServerConfig::dir`]).
 //!
 //! The tests compare the replies with those of redis-server 7.0, byte by byte, for a fixed list of commands
 //! and for random ones. Anything outside these tests can differ.

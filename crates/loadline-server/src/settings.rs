@@ -24,6 +24,10 @@ pub(crate) struct Settings {
     /// The eviction policy at that limit.
     pub(crate) eviction: Eviction,
     pub(crate) output_limits: OutputLimits,
+    /// The most bytes of a block of a stream.
+    pub(crate) stream_node_max_bytes: u64,
+    /// The most entries of a block.
+    pub(crate) stream_node_max_entries: u64,
 }
 
 /// The limits of pending output by class of connection.
@@ -204,6 +208,8 @@ impl Default for Settings {
             maxmemory: 0,
             eviction: Eviction::None,
             output_limits: OutputLimits::default(),
+            stream_node_max_bytes: 4_096,
+            stream_node_max_entries: 100,
         }
     }
 }
@@ -220,7 +226,7 @@ pub(crate) enum Unit {
 type Setting = fn(&mut Settings) -> &mut u64;
 
 /// The names of the settings; names from before Redis 7 come last.
-pub(crate) const NAMES: [(&str, Unit, Setting); 13] = [
+pub(crate) const NAMES: [(&str, Unit, Setting); 15] = [
     ("hash-max-listpack-entries", Unit::Count, |all| {
         &mut all.hash_max_listpack_entries
     }),
@@ -258,6 +264,12 @@ pub(crate) const NAMES: [(&str, Unit, Setting); 13] = [
         &mut all.zset_max_listpack_value
     }),
     ("maxmemory", Unit::Memory, |all| &mut all.maxmemory),
+    ("stream-node-max-bytes", Unit::Memory, |all| {
+        &mut all.stream_node_max_bytes
+    }),
+    ("stream-node-max-entries", Unit::Count, |all| {
+        &mut all.stream_node_max_entries
+    }),
 ];
 
 /// Reads a number of bytes as Redis does: a number with an optional unit in any case.

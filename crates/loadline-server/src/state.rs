@@ -159,6 +159,11 @@ impl Watched {
         self.note_idle();
     }
 
+    /// Lets the clients look at a key that wait for it, although no one who watches it sees a change.
+    pub(crate) fn note_ready(&mut self, database: usize, key: &[u8]) {
+        self.waiting.note(database, key);
+    }
+
     /// Ends the wait of a client.
     pub(crate) fn end_wait(&mut self, id: u64) {
         self.waiting.remove(id);

@@ -3,8 +3,8 @@
 //! [`Store`] is the library: one handle for many threads, with its own clock. A key that has expired stays away, also where
 //! the clock of the machine is set back.
 //!
-//! [`Keyspace`] is the part in memory. Keys and values are bytes; a value is a string, a set, a hash, a list or
-//! a sorted set. It reads no clock: `now` is an argument of every call, in milliseconds since the Unix epoch. An
+//! [`Keyspace`] is the part in memory. Keys and values are bytes; a value is a string, a set, a hash, a list,
+//! a sorted set or a stream. It reads no clock: `now` is an argument of every call, in milliseconds since the Unix epoch. An
 //! entry whose time has come is gone for every reader at once and freed when it is looked up (lazy
 //! expiry); [`Keyspace::expire_some`] frees the rest (active expiry).
 //!
@@ -33,6 +33,7 @@ mod slot;
 mod sorted;
 mod storage;
 mod store;
+mod stream;
 mod sync;
 mod table;
 mod value;
@@ -46,6 +47,10 @@ pub use sorted::{SortedSet, SortedView};
 pub use store::{
     AtLimit, Batch, ChangeLog, Checked, Damage, Durability, Edit, IgnoredBytes, IgnoredHint,
     LogStats, Options, Rewrite, RewriteStep, Stats, Store, StoreSnapshot, Writer,
+};
+pub use stream::{
+    BlockLimits, Consumer, Group, Keep, Pairs, Pending, Stream, StreamBlock, StreamEdit,
+    StreamEntry, StreamId, Trim,
 };
 pub use table::{Bytes, Held, Table};
 pub use value::{Change, Entry, Expiry, Fields, Members, Shape, Value, View};

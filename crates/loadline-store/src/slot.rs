@@ -177,9 +177,13 @@ impl<'s> Slot<'s> {
             Some(Value::Set(members)) if !members.is_ordered() => Shape::Hashed,
             Some(Value::Hash(fields)) if !fields.is_ordered() => Shape::Hashed,
             Some(Value::Sorted(set)) if !set.is_packed() => Shape::Hashed,
-            Some(Value::Set(_) | Value::Hash(_) | Value::List(_) | Value::Sorted(_)) => {
-                Shape::Ordered
-            }
+            Some(
+                Value::Set(_)
+                | Value::Hash(_)
+                | Value::List(_)
+                | Value::Sorted(_)
+                | Value::Stream(_),
+            ) => Shape::Ordered,
         }
     }
 

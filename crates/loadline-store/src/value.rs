@@ -2,6 +2,7 @@
 
 use crate::list::List;
 use crate::sorted::{SortedSet, SortedView};
+use crate::stream::Stream;
 use crate::table::{Bytes, Table};
 
 /// The members of a set.
@@ -23,6 +24,8 @@ pub enum Value {
     List(List),
     /// Members with a score each, in order.
     Sorted(SortedSet),
+    /// Entries with growing ids.
+    Stream(Box<Stream>),
 }
 
 impl Value {
@@ -40,14 +43,16 @@ impl Value {
             Self::Hash(fields) => fields.memory_bytes(),
             Self::List(items) => items.memory_bytes(),
             Self::Sorted(set) => set.memory_bytes(),
+            Self::Stream(stream) => stream.memory_bytes(),
         }
     }
 
-    /// Whether nothing is left in it, so that its key goes. An empty string is something.
+    /// Whether nothing is left in it, so that its key goes. An empty string is something, and so is a stream that
+    /// remembers its ids.
     #[must_use]
     pub fn is_empty_collection(&self) -> bool {
         match self {
-            Self::String(_) => false,
+            Self::String(_) | Self::Stream(_) => false,
             Self::Set(members) => members.is_empty(),
             Self::Hash(fields) => fields.is_empty(),
             Self::List(items) => items.is_empty(),
@@ -64,6 +69,7 @@ impl Value {
             Self::Hash(fields) => View::Hash(fields),
             Self::List(items) => View::List(items),
             Self::Sorted(set) => View::Sorted(set.view()),
+            Self::Stream(stream) => View::Stream(stream),
         }
     }
 }
@@ -81,6 +87,8 @@ pub enum View<'v> {
     List(&'v List),
     /// Members with a score each, in order.
     Sorted(SortedView<'v>),
+    /// Entries with growing ids.
+    Stream(&'v Stream),
 }
 
 impl View<'_> {
@@ -93,6 +101,7 @@ impl View<'_> {
             Self::Hash(_) => "hash",
             Self::List(_) => "list",
             Self::Sorted(_) => "zset",
+            Self::Stream(_) => "stream",
         }
     }
 
@@ -105,6 +114,7 @@ impl View<'_> {
             Self::Hash(fields) => Value::Hash(fields.clone()),
             Self::List(items) => Value::List(items.clone()),
             Self::Sorted(set) => Value::Sorted(set.to_set()),
+            Self::Stream(stream) => Value::Stream(Box::new(stream.clone())),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use loadline_store::{
     Batch, Bytes, Change, ChangeLog, Edit, Entry, Fields, Keyspace, List, Members, Options,
-    SortedSet, Store, Value, View,
+    SortedSet, Store, Stream, StreamEdit, StreamId, Value, View,
 };
 
 /// Checks the content that every kept store has.
@@ -162,10 +162,135 @@ fn write_served(log: &mut ChangeLog, databases: &mut [Keyspace]) {
     log.commit(databases).unwrap();
 }
 
+const GROUP: &[u8] = b"g";
+const CONSUMER: &[u8] = b"c";
+
+fn id(ms: u64) -> StreamId {
+    StreamId { ms, seq: 0 }
+}
+
+fn append(ms: u64, begins_block: bool, fields: &[&'static [u8]]) -> StreamEdit<'static> {
+    StreamEdit::Append {
+        id: id(ms),
+        begins_block,
+        fields: fields.to_vec(),
+    }
+}
+
+fn set_group(group: &[u8], ms: u64, entries_read: Option<u64>) -> StreamEdit<'_> {
+    StreamEdit::SetGroup {
+        group,
+        last_id: id(ms),
+        entries_read,
+    }
+}
+
+fn deliver(ms: u64, deliveries: u64) -> StreamEdit<'static> {
+    StreamEdit::Deliver {
+        group: GROUP,
+        consumer: CONSUMER,
+        delivered_ms: 6,
+        entries: vec![(id(ms), deliveries)],
+    }
+}
+
+/// Writes a stream as a whole, and changes it in all ways.
+fn write_streams(log: &mut ChangeLog, databases: &mut [Keyspace]) {
+    let see = |group, consumer| StreamEdit::See {
+        group,
+        consumer,
+        seen_ms: 5,
+    };
+    let mut stream = Stream::new();
+    for edit in [
+        append(1, true, &[b"f", b"one", b"g", b"two"]),
+        append(2, false, &[b"f", b"three", b"g", b"four"]),
+        append(3, true, &[b"h", b"five"]),
+        set_group(GROUP, 1, None),
+        see(GROUP, CONSUMER),
+        deliver(1, 1),
+    ] {
+        stream.perform(&edit);
+    }
+    let value = Value::Stream(Box::new(stream));
+    log.put(0, b"stream", value.view(), None);
+    databases[0].modify(b"stream", 0, |_| ((), Change::Put(Entry::lasting(value))));
+    let (other, gone) = (&b"other"[..], &b"gone"[..]);
+    for edit in [
+        append(4, false, &[b"h", b"six", b"i", b"seven"]),
+        append(5, false, &[b"h", b"eight"]),
+        StreamEdit::Delete(vec![id(4)]),
+        StreamEdit::Trim {
+            blocks: 0,
+            marked: 1,
+        },
+        StreamEdit::SetIds {
+            last_id: id(9),
+            max_deleted_id: id(7),
+            entries_added: 20,
+        },
+        set_group(GROUP, 3, Some(3)),
+        deliver(3, 2),
+        deliver(5, 1),
+        StreamEdit::Acknowledge {
+            group: GROUP,
+            ids: vec![id(1)],
+        },
+        set_group(other, 2, None),
+        see(other, b"d"),
+        StreamEdit::RemoveConsumer {
+            group: other,
+            consumer: b"d",
+        },
+        set_group(gone, 2, None),
+        StreamEdit::RemoveGroup(gone),
+    ] {
+        log.edit(0, b"stream", Edit::Stream(&edit));
+    }
+    log.commit(databases).unwrap();
+}
+
+/// Checks what [`write_streams`] has written.
+fn check_streams(databases: &[Keyspace]) {
+    let value = databases[0].entry(b"stream", 0).unwrap().value;
+    let Value::Stream(stream) = value else {
+        panic!("{value:?}");
+    };
+    let entries: Vec<String> = stream
+        .range(StreamId::MIN, StreamId::MAX)
+        .map(|entry| {
+            format!(
+                "{} {:?}",
+                entry.id,
+                entry
+                    .pairs()
+                    .map(|(_, value)| value.len())
+                    .collect::<Vec<_>>()
+            )
+        })
+        .collect();
+    assert_eq!(entries, ["2-0 [5, 4]", "3-0 [4]", "5-0 [5]"]);
+    let ids = [stream.first_id(), stream.last_id(), stream.max_deleted_id()];
+    assert_eq!(ids.map(|id| id.ms), [2, 9, 7]);
+    assert_eq!((stream.entries_added(), stream.blocks().len()), (20, 2));
+    let groups: Vec<&[u8]> = stream.groups().map(|(name, _)| name).collect();
+    assert_eq!(groups, [&b"g"[..], b"other"]);
+    let group = stream.group(b"g").unwrap();
+    assert_eq!((group.last_id.ms, group.entries_read), (3, Some(3)));
+    let pending: Vec<_> = group
+        .pending()
+        .iter()
+        .map(|(id, pending)| (id.ms, pending.deliveries))
+        .collect();
+    assert_eq!(pending, [(3, 2), (5, 1)]);
+    assert_eq!(group.consumer(b"c").unwrap().pending().len(), 2);
+    assert_eq!(stream.group(b"other").unwrap().consumers().len(), 0);
+}
+
 #[test]
 fn stores_of_all_versions_open() {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/versions");
-    let (mut versions, mut served) = (0, 0);
+    let (mut versions, mut served, mut streams) = (0, 0, 0);
     for version in fs::read_dir(kept).unwrap() {
         let copy = tempfile::tempdir().unwrap();
         let version = version.unwrap();
@@ -175,7 +300,10 @@ fn stores_of_all_versions_open() {
         }
         let name = version.file_name();
         let name = name.to_string_lossy();
-        if name.ends_with("-served") {
+        if name.ends_with("-streams") {
+            check_streams(&ChangeLog::open(copy.path(), &Options::new()).unwrap().1);
+            streams += 1;
+        } else if name.ends_with("-served") {
             let databases = ChangeLog::open(copy.path(), &Options::new()).unwrap().1;
             check_served(&databases, !name.starts_with('2'));
             served += 1;
@@ -190,7 +318,7 @@ fn stores_of_all_versions_open() {
             versions += 1;
         }
     }
-    assert_eq!((versions, served), (3, 2));
+    assert_eq!((versions, served, streams), (3, 2, 1));
 }
 
 #[test]
@@ -214,9 +342,15 @@ fn a_new_store_holds_the_same() {
     write_served(&mut log, &mut databases);
     drop(log);
     check_served(&ChangeLog::open(&served, &Options::new()).unwrap().1, true);
+    let streams = directory.with_extension("streams");
+    let (mut log, mut databases) = ChangeLog::open(&streams, &Options::new()).unwrap();
+    write_streams(&mut log, &mut databases);
+    drop(log);
+    check_streams(&ChangeLog::open(&streams, &Options::new()).unwrap().1);
     if std::env::var_os("LOADLINE_KEEP_STORE").is_none() {
         fs::remove_dir_all(directory).unwrap();
         fs::remove_dir_all(hinted).unwrap();
         fs::remove_dir_all(served).unwrap();
+        fs::remove_dir_all(streams).unwrap();
     }
 }

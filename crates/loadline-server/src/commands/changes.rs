@@ -121,7 +121,7 @@ impl Call<'_> {
 
     /// Changes the value at `key` in place. Also returns whether the key was there before and still is, its elements being
     /// in order if they were.
-    fn modify<R>(
+    pub(super) fn modify<R>(
         &mut self,
         key: &[u8],
         fresh: impl FnOnce() -> Value,
@@ -158,7 +158,7 @@ impl Call<'_> {
 
 fn is_ordered(value: &Value) -> bool {
     match value {
-        Value::String(_) | Value::List(_) => true,
+        Value::String(_) | Value::List(_) | Value::Stream(_) => true,
         Value::Set(members) => members.is_ordered(),
         Value::Hash(fields) => fields.is_ordered(),
         Value::Sorted(set) => set.is_packed(),

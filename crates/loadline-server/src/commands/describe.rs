@@ -88,7 +88,7 @@ fn describe(reply: &mut Reply<'_>, known: &Known) {
         Keys::At(first, last, step) => (first, last, step),
         Keys::Sort | Keys::TargetAndCounted => (1, 1, 1),
         Keys::TargetAndSources => (1, -1, 1),
-        Keys::None | Keys::Counted(_) | Keys::CountedOrNone(_) => (0, 0, 0),
+        Keys::None | Keys::Counted(_) | Keys::CountedOrNone(_) | Keys::Streams => (0, 0, 0),
     };
     for position in [first, last, step] {
         reply.integer(i64::from(position));
@@ -152,6 +152,7 @@ fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
         Keys::None => Vec::new(),
         Keys::At(first, last, step) => keys_at(words, first, last, step).collect(),
         Keys::Sort => sort_keys(words),
+        Keys::Streams => stream_keys(words)?,
         Keys::TargetAndSources if words.len() < 3 => {
             return Err("ERR Invalid arguments specified for command".into());
         }
@@ -172,6 +173,24 @@ fn counted_keys<'w, 'k>(words: &'w [&'k [u8]], place: usize) -> Result<&'w [&'k 
     let keys = keys.and_then(|count| words[place + 1..].get(..count));
     let keys = keys.filter(|keys| !keys.is_empty());
     Ok(keys.ok_or("ERR Invalid arguments specified for command")?)
+}
+
+/// The keys of XREAD and XREADGROUP. The values of other options are none of them.
+fn stream_keys<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
+    let mut place = 1;
+    let rest = loop {
+        place += match words.get(place) {
+            Some(word) if is(word, "STREAMS") => break &words[place + 1..],
+            Some(word) if is(word, "BLOCK") || is(word, "COUNT") => 2,
+            Some(word) if is(word, "GROUP") => 3,
+            Some(word) if is(word, "NOACK") => 1,
+            _ => return Err("ERR Invalid arguments specified for command".into()),
+        };
+    };
+    if rest.is_empty() || !rest.len().is_multiple_of(2) {
+        return Err("ERR Invalid arguments specified for command".into());
+    }
+    Ok(rest[..rest.len() / 2].to_vec())
 }
 
 /// The keys of SORT. The words behind other options are none, and neither is a STORE at the end.

@@ -247,5 +247,6 @@ fn encoding(value: View<'_>, shape: Shape) -> &'static str {
         (View::List(_), _) => "quicklist",
         (View::Sorted(_), Shape::Ordered) => "listpack",
         (View::Sorted(_), _) => "skiplist",
+        (View::Stream(_), _) => "stream",
     }
 }

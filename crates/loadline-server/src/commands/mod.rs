@@ -36,6 +36,7 @@ mod server;
 mod sets;
 mod sort;
 mod sorted_sets;
+mod streams;
 mod strings;
 #[cfg(test)]
 mod survival;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use loadline_store::{ChangeLog, Durability, Keyspace, Options, View};
+use loadline_store::{ChangeLog, Durability, Keyspace, Options, Stream, StreamId, View};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -15,7 +15,7 @@ use crate::settings::{Eviction, Settings};
 use crate::state::wall_ms;
 
 /// Every command that writes, in the forms that differ in what they do to a key. `k` stands for a key, `m` for a member or a
-/// value, `n` for a whole number, `t` for a life in milliseconds.
+/// value, `n` for a whole number, `e` for the id of an entry, `t` for a life in milliseconds.
 const COMMANDS: &str = "\
 SET k m|SET k n|SET k m PX t|SET k m KEEPTTL|SET k m NX|SET k m XX GET|SET k m PXAT 1|SETNX k m|SETEX k 1000 m|PSETEX k t m|GETSET k m
 GETDEL k|GETEX k PX t|GETEX k PERSIST|MSET k m k m|MSETNX k m k m|APPEND k m|SETRANGE k 3 m|SETRANGE k 0 m|INCR k|DECR k|INCRBY k n|DECRBY k n
@@ -24,6 +24,8 @@ DEL k|UNLINK k k|RENAME k k|RENAMENX k k|COPY k k|COPY k k REPLACE|COPY k k DB 1
 PEXPIRE k t|EXPIRE k 1000|PEXPIRE k 0|EXPIREAT k 33177117420|PEXPIREAT k 33177117420000|PERSIST k|PERSIST k
 SADD k m|SADD k n n|SADD k n|SADD k m m m|SREM k m m|SREM k n|SPOP k|SPOP k 2|SMOVE k k m|SMOVE k k n|SINTERSTORE k k k|SUNIONSTORE k k k|SDIFFSTORE k k k
 HSET k m m|HSET k m n n m|HMSET k m m|HSETNX k m m|HINCRBY k n n|HINCRBYFLOAT k n 1.5|HDEL k m m|HDEL k n
+XADD k * m m|XADD k * m n m m|XADD k MAXLEN 3 * m m|XADD k e m m|XADD k 50-* m m|XADD k MINID ~ e 50-* m m|XDEL k e e|XDEL k 50-0 50-1|XTRIM k MAXLEN 2|XTRIM k MINID e|XSETID k 60-0 ENTRIESADDED 9 MAXDELETEDID e
+XGROUP CREATE k g e MKSTREAM|XGROUP CREATE k h 0 MKSTREAM ENTRIESREAD 1|XGROUP SETID k g e|XGROUP DESTROY k h|XGROUP CREATECONSUMER k g m|XGROUP DELCONSUMER k g m|XREADGROUP GROUP g m STREAMS k >|XREADGROUP GROUP h m COUNT 1 NOACK STREAMS k >|XREADGROUP GROUP g m STREAMS k 0|XACK k g e 50-0|XCLAIM k g m 0 50-0 e FORCE|XCLAIM k h m 0 e FORCE JUSTID RETRYCOUNT 3|XAUTOCLAIM k g m 0 0
 LPUSH k m|LPUSH k m n m|RPUSH k m m|BLPOP k k 0|BRPOP k 0|LPUSHX k m|RPUSHX k m|LPOP k|RPOP k|LPOP k 2|RPOP k 2|LSET k 0 m|LSET k -1 m|LSET k 1 n|SORT k ALPHA STORE k
 PFADD k m|PFADD k m n n|PFCOUNT k|PFMERGE k k k|PFDEBUG TODENSE k
 LTRIM k 1 -2|LTRIM k 0 3|LREM k 0 m|LREM k -1 m|LREM k 1 n|LINSERT k BEFORE m n|LINSERT k AFTER m m|LMOVE k k LEFT RIGHT|LMOVE k k RIGHT RIGHT|RPOPLPUSH k k|LMPOP 2 k k LEFT COUNT 2|LMPOP 1 k RIGHT
@@ -34,6 +36,7 @@ MULTI|EXEC|EXEC|DISCARD|RESTORED k|SWAPDB 0 1|FLUSHDB|CONFIG SET hash-max-listpa
 
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const MEMBERS: [&str; 6] = ["", "m", "n", "x", "longer than short", "12"];
+const IDS: [&str; 6] = ["1-1", "2-2", "50-0", "50-1", "0-0", "40-3"];
 const NUMBERS: [&str; 7] = ["0", "1", "-1", "7", "-10", "3", "100"];
 const LIVES: [&str; 4] = ["1", "40", "200", "1000000"];
 
@@ -71,11 +74,34 @@ fn shown(value: View<'_>) -> String {
             let members = set.iter().map(|member| format!("{member:?}"));
             (members.collect(), set.is_packed())
         }
+        View::Stream(stream) => (shown_stream(stream), true),
     };
     if !is_ordered {
         elements.sort();
     }
     format!("{} {is_ordered} {elements:?}", value.kind())
+}
+
+/// The parts of a stream, without the times at which consumers were seen: not all of them are in the log.
+fn shown_stream(stream: &Stream) -> Vec<String> {
+    let ids = [stream.first_id(), stream.last_id(), stream.max_deleted_id()];
+    let blocks: Vec<_> = stream.blocks().map(|block| block.id()).collect();
+    let mut parts = vec![format!("{ids:?} {} {blocks:?}", stream.entries_added())];
+    for entry in stream.range(StreamId::MIN, StreamId::MAX) {
+        parts.push(format!(
+            "{} {:?}",
+            entry.id,
+            entry.pairs().collect::<Vec<_>>()
+        ));
+    }
+    for (name, group) in stream.groups() {
+        let position = (group.last_id, group.entries_read);
+        parts.push(format!("{name:?} {position:?} {:?}", group.pending()));
+        let consumers = group.consumers();
+        parts
+            .extend(consumers.map(|(name, consumer)| format!("{name:?} {:?}", consumer.pending())));
+    }
+    parts
 }
 
 /// A server over the log in a directory. Its clock is ahead, so that nothing expires by that of the log, which is the
@@ -109,6 +135,7 @@ fn filled(template: &str, rng: &mut SmallRng) -> Vec<Vec<u8>> {
             "k" => &KEYS[..],
             "m" => &MEMBERS,
             "n" => &NUMBERS,
+            "e" => &IDS,
             "t" => &LIVES,
             word => return word.as_bytes().to_vec(),
         };

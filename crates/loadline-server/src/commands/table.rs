@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use super::{
     Call, Words, bits, blocking, client, connection, describe, dump, expiry, functions, hashes,
     hyperloglog, is, keys, list_waits, lists, pubsub, scripts, server, sets, sort, sorted_sets,
-    strings, transactions,
+    streams, strings, transactions,
 };
 
 /// The function of a command, which writes the reply or returns an error.
@@ -73,6 +73,8 @@ pub(super) enum Keys {
     TargetAndSources,
     /// The first word behind the name, followed by a count and other keys.
     TargetAndCounted,
+    /// Behind STREAMS, followed by as many ids.
+    Streams,
     /// Those of SORT: the first word behind the name, and the one behind the last STORE.
     Sort,
 }
@@ -125,6 +127,7 @@ pub(super) const FAMILIES: &[(&str, &[Known])] = &[
     ("hash", hashes::TABLE),
     ("list", lists::TABLE),
     ("list", list_waits::TABLE),
+    ("stream", streams::TABLE),
     ("generic", blocking::TABLE),
     ("sorted-set", sorted_sets::TABLE),
     ("bitmap", bits::TABLE),
@@ -182,7 +185,7 @@ pub(super) fn keys_at<'w>(
 const READS_OTHERS: [&str; 1] = ["SORT_RO"];
 
 /// Writing commands that are allowed when memory is full, because they add no data.
-pub(super) const NEVER_GROWING: [&str; 33] = [
+pub(super) const NEVER_GROWING: [&str; 39] = [
     "DEL",
     "UNLINK",
     "RENAME",
@@ -199,6 +202,12 @@ pub(super) const NEVER_GROWING: [&str; 33] = [
     "SPOP",
     "SMOVE",
     "HDEL",
+    "XACK",
+    "XAUTOCLAIM",
+    "XCLAIM",
+    "XDEL",
+    "XREADGROUP",
+    "XTRIM",
     "LPOP",
     "RPOP",
     "BLPOP",
@@ -218,8 +227,15 @@ pub(super) const NEVER_GROWING: [&str; 33] = [
     "SWAPDB",
 ];
 
-/// Those of them that write a value again, in the log.
-pub(super) const REWRITING: [&str; 3] = ["RENAME", "RENAMENX", "MOVE"];
+/// Those of them that write a value again, in the log, or note deliveries there.
+pub(super) const REWRITING: [&str; 6] = [
+    "RENAME",
+    "RENAMENX",
+    "MOVE",
+    "XAUTOCLAIM",
+    "XCLAIM",
+    "XREADGROUP",
+];
 
 impl Known {
     /// Whether `word` names one of its subcommands.

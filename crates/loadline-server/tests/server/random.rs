@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use crate::support::{Ours, Redis, ask, ask_one};
 
 /// Commands that mean something: `k` stands for a key, `m` for a member or a value, `n` for a number, `f` for
-/// a decimal number, `t` for a time that is over at once or in days, `p` for a pattern, `c` for the name of
+/// a decimal number, `e` for the id of an entry, `t` for a time that is over at once or in days, `p` for a pattern, `c` for the name of
 /// a command and `o` for an option.
 const SENSIBLE: &str = "\
 SET k m|SET k m o|SET k m o o|SET k n|GET k|GETSET k m|GETDEL k|GETEX k|GETEX k PERSIST|GETEX k o n|SETNX k m
@@ -35,6 +35,10 @@ ZRANGE k n n|ZRANGE k 0 -1 WITHSCORES|ZRANGE k n n REV WITHSCORES|ZRANGE k n n B
 ZRANGEBYLEX k [m (m|ZRANGEBYLEX k - [m|ZREVRANGEBYLEX k + [m|ZREVRANGEBYLEX k (m -|ZCOUNT k n n|ZCOUNT k (n +inf|ZLEXCOUNT k [m +|ZLEXCOUNT k (m (m|ZREMRANGEBYRANK k n n|ZREMRANGEBYRANK k 1 1|ZREMRANGEBYSCORE k n n|ZREMRANGEBYSCORE k (n 3|ZREMRANGEBYLEX k [m [m|ZPOPMIN k|ZPOPMAX k|ZPOPMIN k n|ZMPOP 2 k k MIN|ZMPOP 1 k MAX COUNT n|ZSCAN k 0|ZSCAN k 0 MATCH m|ZRANDMEMBER k 1000|ZRANDMEMBER k 0
 ZUNION 2 k k WITHSCORES|ZUNION 2 k k WEIGHTS n n WITHSCORES|ZUNION n k k AGGREGATE MIN|ZINTER 2 k k WITHSCORES|ZINTER 2 k k AGGREGATE MAX|ZDIFF 2 k k WITHSCORES|ZUNIONSTORE k 2 k k|ZUNIONSTORE k 2 k k WEIGHTS n n|ZINTERSTORE k 2 k k AGGREGATE MIN|ZDIFFSTORE k 2 k k|ZINTERCARD 2 k k|ZINTERCARD 2 k k LIMIT n
 LPUSH k m|RPUSH k m m|LPUSHX k m|RPUSHX k m|LPOP k|RPOP k n|LPOP k n|RPOP k|BLPOP k k .001|BRPOP k n .001|LLEN k|LRANGE k n n|LRANGE k 0 -1|LINDEX k n|LSET k n m|LSET k 0 n
+XADD k e m m|XADD k e m m m n|XADD k MAXLEN n e m m|XADD k MAXLEN ~ n e m m|XADD k NOMKSTREAM 50-* m m|XADD k 50-* m m|XADD k 50-* m m m m|XADD k 50-* 1 m|XADD k MINID e 50-* m m|XADD k MAXLEN = 3 50-* n m|XADD k MINID ~ e LIMIT n 50-* m m
+XLEN k|XRANGE k - +|XRANGE k e e|XRANGE k e + COUNT n|XREVRANGE k + -|XREVRANGE k e e COUNT 2|XDEL k e e|XDEL k 50-1|XTRIM k MAXLEN n|XTRIM k MINID e|XTRIM k MAXLEN ~ n LIMIT n|XSETID k e|XSETID k e ENTRIESADDED n MAXDELETEDID e|XREAD STREAMS k e|XREAD COUNT n STREAMS k k e e|XREAD BLOCK 1 STREAMS k $
+XGROUP CREATE k g e|XGROUP CREATE k g $ MKSTREAM|XGROUP CREATE k g 0 ENTRIESREAD n|XGROUP SETID k g e|XGROUP SETID k g e ENTRIESREAD n|XGROUP DESTROY k g|XGROUP CREATECONSUMER k g m|XGROUP DELCONSUMER k g m|XREADGROUP GROUP g m STREAMS k >|XREADGROUP GROUP g m COUNT n STREAMS k >|XREADGROUP GROUP g m NOACK STREAMS k k > >|XREADGROUP GROUP g m STREAMS k e
+XACK k g e e|XACK k g 50-0 50-1|XPENDING k g|XPENDING k g - + n|XPENDING k g - + 10 m|XPENDING k g IDLE 0 e e 10|XCLAIM k g m 0 e e|XCLAIM k g m 0 e FORCE JUSTID|XCLAIM k g m 0 50-0 e FORCE RETRYCOUNT n|XCLAIM k g m 0 e LASTID e IDLE n|XAUTOCLAIM k g m 0 e|XAUTOCLAIM k g m 0 e COUNT n JUSTID|XINFO STREAM k|XINFO STREAM k FULL|XINFO GROUPS k|XINFO CONSUMERS k g
 SETBIT k 7 1|SETBIT k n 0|GETBIT k n|BITCOUNT k|BITCOUNT k n n|BITCOUNT k n n BIT|BITPOS k 1|BITPOS k 0 n|BITPOS k 1 n n|BITPOS k 0 n n BIT|RESTORE k n m|BITOP AND k k k|BITOP XOR k k k|BITOP NOT k k|LCS k k|LCS k k IDX|LCS k k LEN|SORT k|SORT k ALPHA STORE k|SORT k DESC|SORT k ALPHA LIMIT n n STORE k|SORT k STORE k|SORT k ALPHA GET # STORE k
 PFADD k m|PFADD k m m n|PFADD k|PFCOUNT k|PFCOUNT k k|PFMERGE k k k|PFDEBUG ENCODING k|CONFIG SET hll-sparse-max-bytes 20|CONFIG SET hll-sparse-max-bytes 3000
 CLIENT SETNAME m|CLIENT GETNAME|CLIENT NO-EVICT o|AUTH m|AUTH m m|HELLO n|HELLO n SETNAME m|HELLO 2|HELLO 3|HELLO 3|RESET|OBJECT FREQ k|OBJECT o k|WAIT 0 n|ACL WHOAMI|SWAPDB n 1|SELECT n|MOVE k n|COPY k k DB n";
@@ -44,7 +48,7 @@ CLIENT SETNAME m|CLIENT GETNAME|CLIENT NO-EVICT o|AUTH m|AUTH m m|HELLO n|HELLO 
 const OTHERS: &str = "\
 TTL PTTL SPOP SRANDMEMBER HRANDFIELD ZRANDMEMBER RANDOMKEY SCAN SSCAN HSCAN ZSCAN TIME LASTSAVE WAIT INFO CONFIG COMMAND CLIENT MEMORY OBJECT SHUTDOWN QUIT
 HELLO AUTH RESET SAVE BGSAVE BGREWRITEAOF ACL EXPIRE PEXPIRE SETEX PSETEX DUMP SUBSCRIBE PSUBSCRIBE SSUBSCRIBE UNSUBSCRIBE
-PUNSUBSCRIBE SUNSUBSCRIBE BLPOP BRPOP";
+PUNSUBSCRIBE SUNSUBSCRIBE BLPOP BRPOP XADD";
 
 // No word has a space in it: that is how commands are taken apart again.
 const KEYS: &[&str] = &["a", "b", "c", "d", "a", "b", "\"\"", "a*[b", "\"\\x00\""];
@@ -74,6 +78,31 @@ const NUMBERS: &[&str] = &[
     "9223372036854775808",
     "1e400",
     "1e-5",
+];
+const IDS: &[&str] = &[
+    "0",
+    "0-1",
+    "1",
+    "1-1",
+    "1-2",
+    "2-*",
+    "3-3",
+    "5-5",
+    "(3-3",
+    "7-*",
+    "-",
+    "+",
+    "50-0",
+    "50-1",
+    "50-3",
+    "(50-2",
+    "50",
+    "x",
+    "1-",
+    "-1",
+    "007",
+    "9223372036854775808-1",
+    "18446744073709551615",
 ];
 const TIMES: &[&str] = &[
     "0",
@@ -277,6 +306,7 @@ fn filled(template: &str, names: &[String], rng: &mut SmallRng) -> String {
             "n" => NUMBERS,
             "o" => OPTIONS,
             "p" => PATTERNS,
+            "e" => IDS,
             "t" => TIMES,
             "c" => return names.choose(rng).unwrap().clone(),
             "f" => return format!("{mark}{}", decimal(rng)),
@@ -347,8 +377,18 @@ fn comparable(name: &str, reply: &str) -> Vec<String> {
         "EXEC",
     ];
     let mut lines: Vec<String> = Vec::new();
+    // The time of a delivery is followed by a number, those of a consumer have names.
+    let has_times = ["EXEC", "XPENDING", "XINFO"].contains(&name);
     for line in reply.split("\r\n") {
-        let is_id = lines.last().is_some_and(|last| last == "id");
+        if has_times
+            && line.starts_with(':')
+            && let Some(last) = lines.last_mut()
+            && last.starts_with(':')
+        {
+            ":".clone_into(last);
+        }
+        let is_of_server = |last: &String| ["id", "idle", "seen-time"].contains(&last.as_str());
+        let is_id = lines.last().is_some_and(is_of_server);
         let is_time = name == "EXEC" && time_left(line).is_some();
         lines.push(if is_id || is_time { ":" } else { line }.to_owned());
     }

@@ -17,6 +17,7 @@ use crate::log::op::{Elements, Form, Kind, Op, Ops};
 use crate::log::record::Draft;
 use crate::log::recovery::Torn;
 use crate::storage::{Directory, Storage};
+use crate::stream::StreamEdit;
 use crate::value::View;
 
 /// The log of databases that its owner keeps in memory and changes itself. The files are those of a
@@ -78,6 +79,8 @@ pub enum Edit<'e> {
     SetScores(&'e [(&'e [u8], f64)]),
     /// Members of a sorted set went.
     RemoveScored(&'e [&'e [u8]]),
+    /// A stream was changed.
+    Stream(&'e StreamEdit<'e>),
 }
 
 /// A rewrite of a log: all entries are written anew, and what was overwritten or deleted goes with the old files.
@@ -294,7 +297,10 @@ impl ChangeLog {
         if let Edit::PopFront(count) | Edit::PopBack(count) = edit {
             (0..count).for_each(|_| Elements::push(&mut bytes, b""));
         }
-        self.note(database, kind_of(key, edit, Elements::new(&bytes)));
+        if let Edit::Stream(edit) = edit {
+            edit.encode(&mut bytes);
+        }
+        self.note(database, kind_of(key, edit, &bytes));
         const KEPT_BYTES: usize = 64 << 10;
         bytes.shrink_to(KEPT_BYTES);
         self.elements = bytes;
@@ -544,7 +550,8 @@ impl ChangeLog {
 }
 
 /// The operation that a change is.
-fn kind_of<'k>(key: &'k [u8], edit: Edit<'k>, elements: Elements<'k>) -> Kind<'k> {
+fn kind_of<'k>(key: &'k [u8], edit: Edit<'k>, bytes: &'k [u8]) -> Kind<'k> {
+    let elements = Elements::new(bytes);
     let add = |form, at_front| Kind::Add {
         key,
         form,
@@ -585,5 +592,6 @@ fn kind_of<'k>(key: &'k [u8], edit: Edit<'k>, elements: Elements<'k>) -> Kind<'k
         Edit::PushBack(_) => add(Form::List, false),
         Edit::PopFront(_) => take(Form::List, true),
         Edit::PopBack(_) => take(Form::List, false),
+        Edit::Stream(_) => Kind::EditStream { key, edit: bytes },
     }
 }

@@ -3,6 +3,7 @@
 use crate::list::List;
 use crate::log::op::{self, Elements, Form, Kind, Op};
 use crate::sorted::SortedSet;
+use crate::stream::{self, Stream, StreamEdit};
 use crate::table::Bytes;
 use crate::value::{Fields, Members, Value, View};
 
@@ -46,6 +47,10 @@ pub(crate) fn encode(
                 push(&score.to_le_bytes());
             }
             (Form::Sorted, set.is_packed())
+        }
+        View::Stream(stream) => {
+            stream::elements(stream, push);
+            (Form::Stream, true)
         }
     };
     let kind = Kind::PutCollection {
@@ -92,6 +97,9 @@ pub(crate) fn value(form: Form, is_ordered: bool, elements: Elements<'_>) -> Val
             set_scores(&mut set, elements);
             Value::Sorted(set)
         }
+        Form::Stream => Value::Stream(Box::new(
+            Stream::from_elements(elements).unwrap_or_default(),
+        )),
     }
 }
 
@@ -147,6 +155,11 @@ pub(crate) fn perform(value: &mut Value, kind: &Kind<'_>) {
         (Value::Sorted(set), Kind::Take { elements, .. }) => {
             for member in elements {
                 set.remove(member);
+            }
+        }
+        (Value::Stream(stream), Kind::EditStream { edit, .. }) => {
+            if let Some(edit) = StreamEdit::decode(edit) {
+                stream.perform(&edit);
             }
         }
         (Value::String(string), Kind::Patch { offset, bytes, .. }) => {

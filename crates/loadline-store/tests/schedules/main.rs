@@ -38,6 +38,8 @@ mod sorted;
 mod storage;
 #[path = "../../src/store/mod.rs"]
 mod store;
+#[path = "../../src/stream/mod.rs"]
+mod stream;
 #[path = "../../src/table.rs"]
 mod table;
 #[path = "../../src/value.rs"]

@@ -3,14 +3,12 @@
 use loadline_store::View;
 
 use super::listpack::Listpack;
-use super::{container, kind, length};
+use super::write::{put_length, put_string};
+use super::{container, kind, stream};
 use crate::commands::numbers::{integer, packed_score_text};
 
 /// The largest listpack of a list before a new one starts.
 const NODE_BYTES: usize = 8 << 10;
-
-/// The longest number that a string stores in four bytes.
-const LONGEST_NUMBER: usize = "-2147483648".len();
 
 /// The type and the bytes of a value, without the footer.
 pub(super) fn encode(value: View<'_>) -> Vec<u8> {
@@ -73,6 +71,10 @@ pub(super) fn encode(value: View<'_>) -> Vec<u8> {
                 out.extend_from_slice(&score.to_le_bytes());
             }
         }
+        View::Stream(value) => {
+            out.push(kind::STREAM_LISTPACKS_2);
+            stream::put(&mut out, value);
+        }
     }
     out
 }
@@ -116,47 +118,4 @@ fn intset(numbers: &[i64]) -> Vec<u8> {
         out.extend_from_slice(&number.to_le_bytes()[..width]);
     }
     out
-}
-
-fn put_length(out: &mut Vec<u8>, number: u64) {
-    match number {
-        0..0x40 => out.push(length::SIX_BITS | number as u8),
-        0x40..0x4000 => {
-            out.push(length::FOURTEEN_BITS | (number >> 8) as u8);
-            out.push(number as u8);
-        }
-        _ => match u32::try_from(number) {
-            Ok(number) => {
-                out.push(length::FOUR_BYTES);
-                out.extend_from_slice(&number.to_be_bytes());
-            }
-            Err(_) => {
-                out.push(length::EIGHT_BYTES);
-                out.extend_from_slice(&number.to_be_bytes());
-            }
-        },
-    }
-}
-
-/// Writes a string: as a number if it is a short one, otherwise as length and bytes.
-fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
-    let number = integer(bytes)
-        .ok()
-        .filter(|_| bytes.len() <= LONGEST_NUMBER);
-    let number = number.and_then(|number| i32::try_from(number).ok());
-    if let Some(number) = number {
-        if let Ok(number) = i8::try_from(number) {
-            out.push(length::INT8);
-            out.extend_from_slice(&number.to_le_bytes());
-        } else if let Ok(number) = i16::try_from(number) {
-            out.push(length::INT16);
-            out.extend_from_slice(&number.to_le_bytes());
-        } else {
-            out.push(length::INT32);
-            out.extend_from_slice(&number.to_le_bytes());
-        }
-        return;
-    }
-    put_length(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
 }

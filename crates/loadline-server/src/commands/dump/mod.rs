@@ -2,12 +2,15 @@
 //!
 //! A payload is a type byte, the value, the version in two bytes and a CRC-64 of everything before it, little
 //! endian. DUMP does not compress; Redis compresses strings of more than 20 bytes and reads both forms.
-//! RESTORE reads the types that Redis 7.0 writes for strings, sets, hashes, lists and sorted sets,
+//! RESTORE reads the types that Redis 7.0 writes for strings, sets, hashes, lists, sorted sets and streams,
 //! compressed or not.
 
 mod decode;
 mod encode;
 mod listpack;
+mod reader;
+mod stream;
+mod write;
 
 use crc::{CRC_64_REDIS, Crc, Table};
 use loadline_store::{Entry, Value};
@@ -41,6 +44,7 @@ mod kind {
     pub(super) const HASH_LISTPACK: u8 = 16;
     pub(super) const ZSET_LISTPACK: u8 = 17;
     pub(super) const LIST_QUICKLIST_2: u8 = 18;
+    pub(super) const STREAM_LISTPACKS_2: u8 = 19;
 }
 
 /// The first two bits of a length, and the types of strings that follow the last of them.
@@ -186,7 +190,7 @@ mod tests {
         }
 
         #[test]
-        fn hostile_bytes_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in prop_oneof![Just(0_u8), Just(1), Just(2), Just(4), Just(5), Just(11), Just(16), Just(17), Just(18)]) {
+        fn hostile_bytes_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in prop_oneof![Just(0_u8), Just(1), Just(2), Just(4), Just(5), Just(11), Just(16), Just(17), Just(18), Just(19)]) {
             let mut payload = vec![kind];
             payload.extend_from_slice(&bytes);
             let _ = decode(&payload, &Settings::default());

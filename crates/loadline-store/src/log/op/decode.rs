@@ -1,10 +1,12 @@
 //! Operations as they are read.
 
 use super::{
-    ADD, AT_FRONT, CLEAR, CRC_BYTES, DATABASES, DELETE, EXCHANGE, EXPIRE, Elements, Form,
-    HAS_NO_ORDER, INSERT_ITEM, Kind, LONGEST_PATCHED, MAX_KEY_BYTES, NEVER, OLDEST, Op, PATCH, PUT,
-    PUT_COLLECTION, PUT_UNTIL, REMOVE_ITEMS, SET_ITEM, TAKE,
+    ADD, AT_FRONT, CLEAR, CRC_BYTES, DATABASES, DELETE, EDIT_STREAM, EXCHANGE, EXPIRE, Elements,
+    Form, HAS_NO_ORDER, INSERT_ITEM, Kind, LONGEST_PATCHED, MAX_KEY_BYTES, NEVER, OLDEST, Op,
+    PATCH, PUT, PUT_COLLECTION, PUT_UNTIL, REMOVE_ITEMS, SET_ITEM, TAKE,
 };
+
+use crate::stream::StreamEdit;
 
 /// Operations of a record's body, one after the other.
 #[derive(Debug, Clone)]
@@ -122,6 +124,11 @@ impl<'b> Op<'b> {
                 }
                 Kind::Patch { key, offset, bytes }
             }
+            EDIT_STREAM => {
+                let ([], key, edit) = rest.pair()?;
+                StreamEdit::decode(edit)?;
+                Kind::EditStream { key, edit }
+            }
             CLEAR => Kind::Clear,
             EXCHANGE => {
                 let [other] = rest.array()?;
@@ -204,6 +211,7 @@ impl<'b> Rest<'b> {
             2 => Form::Hash,
             3 => Form::List,
             4 => Form::Sorted,
+            5 if code == PUT_COLLECTION => Form::Stream,
             _ => return None,
         };
         // The members and fields that go have no values with them.

@@ -9,6 +9,8 @@ mod tests;
 pub(crate) use decode::Ops;
 use decode::Rest;
 
+use crate::stream::Stream;
+
 /// An operation on a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Op<'b> {
@@ -91,6 +93,8 @@ pub(crate) enum Kind<'b> {
         offset: u32,
         bytes: &'b [u8],
     },
+    /// The stream of the key is changed by a [`StreamEdit`](crate::StreamEdit).
+    EditStream { key: &'b [u8], edit: &'b [u8] },
     /// All keys of the database go.
     Clear,
     /// The database and another one exchange their numbers.
@@ -111,6 +115,8 @@ pub(crate) enum Form {
     List = 3,
     /// Its elements are members and scores in turn. A score is a number of 8 bytes.
     Sorted = 4,
+    /// Its elements are the parts of a stream.
+    Stream = 5,
 }
 
 /// Elements of a collection, each behind its length.
@@ -142,7 +148,9 @@ impl<'b> Elements<'b> {
             }
         }
         let is_paired = matches!(form, Form::Hash | Form::Sorted);
-        (!is_paired || count.is_multiple_of(2)).then_some(Self(bytes))
+        let elements = Self(bytes);
+        let is_sound = form != Form::Stream || Stream::from_elements(elements).is_some();
+        ((!is_paired || count.is_multiple_of(2)) && is_sound).then_some(elements)
     }
 }
 
@@ -188,6 +196,7 @@ const EXCHANGE: u8 = 11;
 const INSERT_ITEM: u8 = 12;
 const REMOVE_ITEMS: u8 = 13;
 const OLDEST: u8 = 14;
+const EDIT_STREAM: u8 = 15;
 
 /// Flags in the byte that holds the form of a collection.
 const HAS_NO_ORDER: u8 = 1 << 4;
@@ -213,7 +222,8 @@ impl<'b> Op<'b> {
             | Kind::SetItem { key, .. }
             | Kind::InsertItem { key, .. }
             | Kind::RemoveItems { key, .. }
-            | Kind::Patch { key, .. } => Some(key),
+            | Kind::Patch { key, .. }
+            | Kind::EditStream { key, .. } => Some(key),
             Kind::Clear | Kind::Exchange { .. } | Kind::Oldest { .. } => None,
         }
     }
@@ -267,6 +277,10 @@ impl<'b> Op<'b> {
             Kind::Patch { key, offset, bytes } => {
                 body.push(first(PATCH));
                 put_pair(body, &offset.to_le_bytes(), key, bytes);
+            }
+            Kind::EditStream { key, edit } => {
+                body.push(first(EDIT_STREAM));
+                put_pair(body, &[], key, edit);
             }
             Kind::Clear => body.push(first(CLEAR)),
             Kind::Exchange { other } => body.extend([first(EXCHANGE), other]),

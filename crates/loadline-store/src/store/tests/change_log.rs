@@ -87,6 +87,7 @@ fn shown(value: View<'_>) -> String {
             set.iter().map(|member| format!("{member:?}")).collect(),
             set.is_packed(),
         ),
+        View::Stream(stream) => (vec![format!("{stream:?}")], true),
     };
     if !is_ordered {
         elements.sort();
