@@ -116,6 +116,11 @@ impl Arena {
                 notes.expires_at = text.expires_at;
                 (self.part(text.bytes), text.is_text)
             }
+            New::Sorted(bytes, expires_at) => {
+                notes.expires_at = expires_at;
+                notes.is_sorted = true;
+                (self.part(bytes), false)
+            }
             New::Outside(outside, expires_at) => {
                 notes.expires_at = expires_at;
                 notes.is_outside = true;
@@ -139,7 +144,7 @@ impl Arena {
         at
     }
 
-    /// A key or string as a part of a record, outside of it if it is long.
+    /// A key, a string or a packed sorted set as a part of a record, outside of it if it is long.
     fn part<'b>(&mut self, bytes: &'b [u8]) -> Part<'b> {
         if bytes.len() <= LONGEST {
             return Part::Inline(bytes);
@@ -226,6 +231,7 @@ impl Arena {
             return loose;
         };
         let (expires_at, is_text) = (record.expires_at(), record.is_text());
+        let is_sorted = record.is_sorted();
         let key = match record.key() {
             Part::Inline(_) => None,
             Part::Held(place) => Some(place),
@@ -234,6 +240,10 @@ impl Arena {
         key.map(|place| self.slab.remove(place));
         match self.slab.remove(place) {
             Held::Entry(entry) => Loose::Entry(entry),
+            Held::Bytes(bytes) if is_sorted => Loose::Sorted {
+                bytes: bytes.to_vec(),
+                expires_at,
+            },
             Held::Bytes(bytes) => Loose::String {
                 bytes: bytes.to_vec(),
                 expires_at,
@@ -283,7 +293,8 @@ impl Arena {
         let page = &mut self.pages[(at >> OFFSET_BITS) as usize];
         let record = &mut page.records[offset(at)..];
         let old = Record::read(record);
-        if expires_at.is_some() && !old.has_expiry_field() || old.outside().is_some() {
+        let is_string = old.outside().is_none() && !old.is_sorted();
+        if expires_at.is_some() && !old.has_expiry_field() || !is_string {
             return false;
         }
         let begin = old.places().1;

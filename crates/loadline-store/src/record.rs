@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A length below 128 takes one byte. A longer one takes two: its lower seven bits with the highest bit set,
-//! then the remainder. A key or value of more than [`LONGEST`] bytes, and every collection, lies outside of the
-//! record; its place in the slab of the shard (u32) is in the record instead, and a flag says so. Numbers are
+//! then the remainder. A key or value of more than [`LONGEST`] bytes, and every collection but a packed sorted set, lies
+//! outside of the record; its place in the slab of the shard (u32) is in the record instead, and a flag says so. Numbers are
 //! little-endian.
 //!
 //! A flag says that the value is in the log only. The number of its segment, the offset in the segment's file, the
@@ -38,6 +38,9 @@ const IS_OUTSIDE: u8 = 1 << 7;
 
 const EXPIRY_BYTES: usize = 8;
 const OUTSIDE_BYTES: usize = 16;
+
+/// Both together: the value is a packed sorted set.
+const IS_SORTED: u8 = IS_TEXT | IS_OUTSIDE;
 
 /// In the length of a value in the log: its checksum is to be verified.
 const IS_UNVERIFIED: u32 = 1 << 31;
@@ -122,7 +125,7 @@ impl<'b> Record<'b> {
     /// Where the value lies, if in the log only.
     #[inline]
     pub(crate) fn outside(&self) -> Option<Outside> {
-        if self.bytes[0] & IS_OUTSIDE == 0 {
+        if self.bytes[0] & IS_SORTED != IS_OUTSIDE {
             return None;
         }
         let value = &self.bytes[self.value_begin..self.end];
@@ -143,7 +146,13 @@ impl<'b> Record<'b> {
     }
 
     pub(crate) fn is_text(&self) -> bool {
-        self.bytes[0] & IS_TEXT != 0
+        self.bytes[0] & IS_SORTED == IS_TEXT
+    }
+
+    /// Whether the value is a packed sorted set.
+    #[inline]
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.bytes[0] & IS_SORTED == IS_SORTED
     }
 
     pub(crate) fn is_garbage(&self) -> bool {
@@ -203,6 +212,8 @@ pub(crate) struct Notes {
     pub(crate) uses: u8,
     /// Whether the value is in the log only.
     pub(crate) is_outside: bool,
+    /// Whether the value is a packed sorted set.
+    pub(crate) is_sorted: bool,
 }
 
 /// Appends a record.
@@ -230,6 +241,9 @@ pub(crate) fn append(out: &mut Vec<u8>, key: Part<'_>, value: Part<'_>, notes: N
     }
     if notes.is_outside {
         flags |= IS_OUTSIDE;
+    }
+    if notes.is_sorted {
+        flags |= IS_SORTED;
     }
     out.push(flags);
     write_length(out, key.len());
@@ -320,7 +334,7 @@ mod tests {
             next in proptest::option::of(0..NEVER),
             uses in 0..=MOST_USES,
         ) {
-            let notes = Notes { expires_at: at, uses, is_outside: false };
+            let notes = Notes { expires_at: at, uses, ..Notes::default() };
             let mut bytes = b"before".to_vec();
             append(&mut bytes, of(&key), of(&value), notes);
             let end = bytes.len();

@@ -16,7 +16,7 @@ pub(crate) enum Held {
     Free {
         next: u32,
     },
-    /// A key, or a string as it was put.
+    /// A key, a string as it was put, or a packed sorted set.
     Bytes(Arc<[u8]>),
     /// A collection, or a string that grows.
     Entry(Arc<Entry>),

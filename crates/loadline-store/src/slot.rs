@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::record::{Outside, Part, Record};
 use crate::slab::{Held, Slab};
+use crate::sorted::SortedView;
 use crate::value::{Entry, Shape, Value, View};
 
 /// A string that lies in one piece.
@@ -30,6 +31,8 @@ impl<'b> Text<'b> {
 pub(crate) enum New<'b> {
     /// A string, in one piece.
     String(Text<'b>),
+    /// The bytes of a packed sorted set, and its expiry.
+    Sorted(&'b [u8], Option<u64>),
     /// A string in the log only.
     Outside(Outside, Option<u64>),
     /// A value that changes in place.
@@ -44,12 +47,27 @@ pub(crate) enum Loose {
         expires_at: Option<u64>,
         is_text: bool,
     },
+    /// A packed sorted set.
+    Sorted {
+        bytes: Vec<u8>,
+        expires_at: Option<u64>,
+    },
     Entry(Arc<Entry>),
 }
 
 impl Loose {
     pub(crate) fn of(entry: Entry) -> Self {
         match entry.value {
+            Value::Sorted(set) => match set.into_packed() {
+                Ok(bytes) => Self::Sorted {
+                    bytes,
+                    expires_at: entry.expires_at,
+                },
+                Err(set) => Self::Entry(Arc::new(Entry {
+                    value: Value::Sorted(set),
+                    ..entry
+                })),
+            },
             Value::String(bytes) => Self::String {
                 bytes,
                 expires_at: entry.expires_at,
@@ -71,6 +89,7 @@ impl Loose {
                 expires_at: *expires_at,
                 is_text: *is_text,
             }),
+            Self::Sorted { bytes, expires_at } => New::Sorted(bytes, *expires_at),
             Self::Entry(entry) => New::Entry(Arc::clone(entry)),
         }
     }
@@ -81,6 +100,10 @@ impl Loose {
                 bytes, expires_at, ..
             } => Entry {
                 value: Value::String(bytes),
+                expires_at,
+            },
+            Self::Sorted { bytes, expires_at } => Entry {
+                value: Value::Sorted(SortedView::packed(&bytes).to_set()),
                 expires_at,
             },
             Self::Entry(entry) => Arc::unwrap_or_clone(entry),
@@ -109,10 +132,14 @@ impl<'s> Slot<'s> {
 
     #[inline]
     pub(crate) fn view(&self) -> View<'s> {
+        let piece = |bytes| match self.record.is_sorted() {
+            true => View::Sorted(SortedView::packed(bytes)),
+            false => View::String(bytes),
+        };
         match self.record.value() {
-            Part::Inline(bytes) => View::String(bytes),
+            Part::Inline(bytes) => piece(bytes),
             Part::Held(place) => match self.slab.get(place) {
-                Held::Bytes(bytes) => View::String(bytes),
+                Held::Bytes(bytes) => piece(bytes),
                 Held::Entry(entry) => entry.value.view(),
                 Held::Free { .. } => unreachable!("the record of a free place is gone"),
             },
@@ -165,12 +192,17 @@ impl<'s> Slot<'s> {
                 expires_at: self.expires_at(),
                 is_text: self.record.is_text(),
             },
-            (None, _) => unreachable!("only strings lie in one piece"),
+            (None, View::Sorted(set)) => Loose::of(Entry {
+                value: Value::Sorted(set.to_set()),
+                expires_at: self.expires_at(),
+            }),
+            (None, _) => unreachable!("other collections do not lie in one piece"),
         }
     }
 
     pub(crate) fn shape(&self) -> Shape {
         match self.held_entry().map(|entry| &entry.value) {
+            None if self.record.is_sorted() => Shape::Ordered,
             None if self.record.is_text() => Shape::PackedText,
             None => Shape::Packed,
             Some(Value::String(_)) => Shape::Growing,

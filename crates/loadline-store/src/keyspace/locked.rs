@@ -206,7 +206,8 @@ impl<'k> Locked<'k> {
         loose
     }
 
-    fn tidy(&mut self) {
+    /// Gives back the memory of what went, where it is much.
+    pub(super) fn tidy(&mut self) {
         self.shard.tidy(&self.keyspace.hasher);
     }
 

@@ -2,7 +2,7 @@
 //! happens in one order.
 
 use std::hash::BuildHasher;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use super::Keyspace;
 use super::index_of;
@@ -10,7 +10,7 @@ use super::locked::Locked;
 use crate::clock::now_ms;
 use crate::record::Outside;
 use crate::shard::lock;
-use crate::slot::{New, Slot};
+use crate::slot::{Loose, New, Slot};
 use crate::sync::RwLockReadGuard;
 use crate::value::{Change, Entry, Value};
 
@@ -294,7 +294,7 @@ impl LockedKey<'_> {
     pub(crate) fn put_entry(&mut self, key: &[u8], entry: Entry, segment: u32) {
         let current = self.locked.find_any(key);
         self.locked.set_new_segment(segment);
-        self.locked.put(key, current, New::Entry(Arc::new(entry)));
+        self.locked.put(key, current, Loose::of(entry).renewed());
     }
 
     /// Changes the value of the key in place, if it is there. A collection that has lost its last element goes.
@@ -312,6 +312,8 @@ impl LockedKey<'_> {
         let ((is_empty, _), at) = self.locked.change(key, at, change);
         if is_empty {
             self.locked.remove(at);
+        } else {
+            self.locked.tidy();
         }
     }
 

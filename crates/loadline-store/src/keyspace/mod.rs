@@ -391,7 +391,8 @@ impl Keyspace {
         let ((result, change), at) = shard.change(key, at, change);
         match change {
             Change::Put(entry) => shard.put(key, Some(at), Loose::of(entry).renewed()),
-            Change::Keep if !shard.slot(at).is_gone(now) => {}
+            // A packed sorted set that was changed has left its former record behind.
+            Change::Keep if !shard.slot(at).is_gone(now) => shard.tidy(),
             Change::Keep | Change::Remove => shard.remove(at),
         }
         result

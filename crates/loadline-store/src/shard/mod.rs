@@ -268,6 +268,7 @@ impl Shard {
                 let text = Text { expires_at, ..text };
                 self.reshape(hash, at, key, New::String(text))
             }
+            New::Sorted(bytes, _) => self.reshape(hash, at, key, New::Sorted(bytes, expires_at)),
             New::Entry(_) | New::Outside(..) => at,
         }
     }
@@ -279,14 +280,16 @@ impl Shard {
 
     /// Gives a string that lies in one piece the form that can grow.
     pub(crate) fn make_growing(&mut self, hash: u64, at: u32, key: &[u8]) {
-        if self.slot(at).held_entry().is_none() {
+        let slot = self.slot(at);
+        if slot.held_entry().is_none() && !slot.record.is_sorted() {
             let entry = self.slot(at).to_entry();
             self.reshape(hash, at, key, New::Entry(entry.into()));
         }
     }
 
     /// Shows the entry at `at` to `change`, and returns what that says and where the entry is then. A string
-    /// that lay in one piece and was changed has the form that can grow from then on.
+    /// that lay in one piece and was changed has the form that can grow from then on. A packed sorted set stays in one
+    /// piece as long as it is packed.
     pub(crate) fn change<R>(
         &mut self,
         hash: u64,
@@ -306,10 +309,15 @@ impl Shard {
         let result = change(Some(&mut entry));
         let is_same = match (&entry.value, self.slot(at).view()) {
             (Value::String(bytes), View::String(old)) => bytes == old,
+            (Value::Sorted(set), View::Sorted(old)) => set.view().is_same_piece(old),
             _ => false,
         };
         let at = if !is_same {
-            self.reshape(hash, at, key, New::Entry(entry.into()))
+            let loose = match entry.value {
+                Value::Sorted(_) => Loose::of(entry),
+                _ => Loose::Entry(entry.into()),
+            };
+            self.reshape(hash, at, key, loose.renewed())
         } else if entry.expires_at == was {
             at
         } else {

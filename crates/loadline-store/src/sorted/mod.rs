@@ -59,6 +59,14 @@ impl SortedSet {
         }
     }
 
+    /// The bytes of a packed set, or the set as it is.
+    pub(crate) fn into_packed(self) -> Result<Vec<u8>, Self> {
+        match self.0 {
+            Form::Packed(bytes) => Ok(bytes),
+            Form::Large(_) => Err(self),
+        }
+    }
+
     /// Sets the score of `member`, which must be a number, and returns the old one. A packed set has no negative zero.
     pub fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
         debug_assert!(!score.is_nan(), "the order has no place for it");
@@ -141,6 +149,11 @@ impl<'s> SortedView<'s> {
         SortedView(FormView::Packed(&[]))
     }
 
+    /// The packed set of these bytes.
+    pub(crate) fn packed(bytes: &'s [u8]) -> Self {
+        Self(FormView::Packed(bytes))
+    }
+
     /// A copy that stays.
     #[must_use]
     pub fn to_set(self) -> SortedSet {
@@ -154,6 +167,14 @@ impl<'s> SortedView<'s> {
     #[must_use]
     pub fn is_packed(self) -> bool {
         matches!(self.0, FormView::Packed(_))
+    }
+
+    /// Whether both are packed and have the same bytes.
+    pub(crate) fn is_same_piece(self, other: SortedView<'_>) -> bool {
+        match (self.0, other.0) {
+            (FormView::Packed(bytes), FormView::Packed(other)) => bytes == other,
+            _ => false,
+        }
     }
 
     /// Number of members.

@@ -4,6 +4,8 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
+use crate::sorted::SortedSet;
+
 /// A key; some are too long for a record.
 fn name(key: u8) -> Vec<u8> {
     match key % 4 {
@@ -43,7 +45,18 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let members = proptest::collection::vec(bytes(), 1..4);
     let members = members
         .prop_map(|members| Value::Set(members.iter().map(|member| (&**member, ())).collect()));
-    let value = prop_oneof![bytes().prop_map(Value::String), members];
+    let scored = proptest::collection::vec((bytes(), any::<i8>()), 1..4);
+    let sorted = (scored, any::<bool>()).prop_map(|(scored, is_packed)| {
+        let mut set = SortedSet::new();
+        if !is_packed {
+            set.unpack();
+        }
+        for (member, score) in scored {
+            set.insert(&member, f64::from(score));
+        }
+        Value::Sorted(set)
+    });
+    let value = prop_oneof![bytes().prop_map(Value::String), members, sorted];
     let step = prop_oneof![
         (key(), bytes(), life()).prop_map(|(key, bytes, life)| Step::Put(key, bytes, life)),
         (key(), bytes()).prop_map(|(key, bytes)| Step::PutKeeping(key, bytes)),
@@ -103,11 +116,7 @@ impl Model {
                 self.entries.insert(*key, entry);
             }
             Step::Append(key, byte) => {
-                if let Some(Value::String(bytes)) =
-                    self.entries.get_mut(key).map(|entry| &mut entry.value)
-                {
-                    bytes.push(*byte);
-                }
+                extend(self.entries.get_mut(key), *byte);
             }
             Step::ChangeEntry(key, life) | Step::ChangeExpiry(key, life) => {
                 let until = self.until(*life);
@@ -145,6 +154,17 @@ impl Model {
     }
 }
 
+/// Adds a byte to a string, or a member to a sorted set.
+fn extend(entry: Option<&mut Entry>, byte: u8) {
+    match entry.map(|entry| &mut entry.value) {
+        Some(Value::String(bytes)) => bytes.push(byte),
+        Some(Value::Sorted(set)) => {
+            set.insert(&[byte], f64::from(byte % 3));
+        }
+        _ => {}
+    }
+}
+
 fn take_step(store: &Keyspace, step: &Step, model: &Model) {
     let now = model.now;
     match step {
@@ -172,9 +192,7 @@ fn take_step(store: &Keyspace, step: &Step, model: &Model) {
             store.modify(&name(*key), now, |_| ((), Change::Put(entry)));
         }
         Step::Append(key, byte) => store.modify(&name(*key), now, |entry| {
-            if let Some(Value::String(bytes)) = entry.map(|entry| &mut entry.value) {
-                bytes.push(*byte);
-            }
+            extend(entry, *byte);
             ((), Change::Keep)
         }),
         Step::ChangeEntry(key, life) => store.modify(&name(*key), now, |entry| {
