@@ -15,6 +15,10 @@ pub(crate) struct Settings {
     pub(crate) busy_reply_threshold: u64,
     /// The most bytes of a sparse HyperLogLog.
     pub(crate) hll_sparse_max_bytes: u64,
+    /// Has no effect: lists are not made of listpacks here.
+    pub(crate) list_max_listpack_size: i64,
+    /// Has no effect: lists are not compressed.
+    pub(crate) list_compress_depth: u64,
     /// The most members of a packed sorted set.
     pub(crate) zset_max_listpack_entries: u64,
     /// The most bytes of a member of a packed sorted set.
@@ -203,6 +207,8 @@ impl Default for Settings {
             set_max_intset_entries: 512,
             busy_reply_threshold: 5_000,
             hll_sparse_max_bytes: 3_000,
+            list_max_listpack_size: -2,
+            list_compress_depth: 0,
             zset_max_listpack_entries: 128,
             zset_max_listpack_value: 64,
             maxmemory: 0,
@@ -226,7 +232,7 @@ pub(crate) enum Unit {
 type Setting = fn(&mut Settings) -> &mut u64;
 
 /// The names of the settings; names from before Redis 7 come last.
-pub(crate) const NAMES: [(&str, Unit, Setting); 15] = [
+pub(crate) const NAMES: [(&str, Unit, Setting); 16] = [
     ("hash-max-listpack-entries", Unit::Count, |all| {
         &mut all.hash_max_listpack_entries
     }),
@@ -250,6 +256,9 @@ pub(crate) const NAMES: [(&str, Unit, Setting); 15] = [
     }),
     ("hll-sparse-max-bytes", Unit::Memory, |all| {
         &mut all.hll_sparse_max_bytes
+    }),
+    ("list-compress-depth", Unit::Count, |all| {
+        &mut all.list_compress_depth
     }),
     ("zset-max-listpack-entries", Unit::Count, |all| {
         &mut all.zset_max_listpack_entries

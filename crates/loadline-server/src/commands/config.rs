@@ -14,6 +14,9 @@ use crate::settings::{Eviction, NAMES, Unit, memory_bytes};
 use crate::state::DATABASES;
 use crate::stats::{Gone, Stats};
 
+/// The names of the setting for the size of listpacks in lists.
+const LIST_SIZE: [&str; 2] = ["list-max-listpack-size", "list-max-ziplist-size"];
+
 /// The name of the eviction setting.
 const POLICY: &str = "maxmemory-policy";
 
@@ -51,11 +54,13 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
     let words = words.map(|(name, word)| (name, word.to_owned()));
     let dir = persistence.map(|persistence| ("dir", persistence.dir.display().to_string()));
     let mut values = call.shared.settings.clone();
+    let list_size = values.list_max_listpack_size;
     let changeable = NAMES.map(|(name, _, place)| (name, place(&mut values).to_string()));
     numbers
         .into_iter()
         .chain(words)
         .chain(dir)
+        .chain(LIST_SIZE.map(|name| (name, list_size.to_string())))
         .chain([(OUTPUT, call.shared.settings.output_limits.text())])
         .chain(changeable)
         .collect()
@@ -124,6 +129,12 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
         }
         if name == POLICY {
             changed.eviction = policy(pair[1]).map_err(|why| refuse(&why))?;
+            continue;
+        }
+        if LIST_SIZE.contains(&name.as_str()) {
+            let size = integer(pair[1]);
+            changed.list_max_listpack_size =
+                size.map_err(|_| refuse("argument couldn't be parsed into an integer"))?;
             continue;
         }
         if name == OUTPUT {
