@@ -1,5 +1,6 @@
 //! The commands: one file per family. This one dispatches; the table of all commands is in `table`.
 
+mod bitfield;
 mod bits;
 mod blocking;
 mod call;

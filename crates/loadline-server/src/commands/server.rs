@@ -47,6 +47,20 @@ pub(super) const TABLE: &[Known] = &[
     }),
     write("SWAPDB", 3, Keys::None, swap),
     other("TIME", 1, time),
+    // There are no replicas.
+    other("ROLE", 1, |call, _| {
+        let mut reply = call.reply();
+        reply.array(3);
+        reply.bulk(b"master");
+        reply.integer(0);
+        reply.array(0);
+        Ok(())
+    }),
+    other("LOLWUT", -1, |call, _| {
+        let text = format!("Loadline ver. {}\n", env!("CARGO_PKG_VERSION"));
+        call.reply().text(&text);
+        Ok(())
+    }),
     other("SHUTDOWN", -1, shutdown),
     read("MEMORY", -2, Keys::At(2, 2, 1), memory).with(&[sub(
         "USAGE",

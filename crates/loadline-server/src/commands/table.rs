@@ -6,9 +6,9 @@ use hashbrown::HashMap;
 
 use super::refusal::Refusal;
 use super::{
-    Call, Words, bits, blocking, client, connection, describe, dump, expiry, functions, hashes,
-    hyperloglog, is, keys, list_waits, lists, pubsub, scripts, server, sets, sort, sorted_sets,
-    streams, strings, transactions,
+    Call, Words, bitfield, bits, blocking, client, connection, describe, dump, expiry, functions,
+    hashes, hyperloglog, is, keys, list_waits, lists, pubsub, scripts, server, sets, sort,
+    sorted_sets, streams, strings, transactions,
 };
 
 /// The function of a command, which writes the reply or returns an error.
@@ -131,6 +131,7 @@ pub(super) const FAMILIES: &[(&str, &[Known])] = &[
     ("generic", blocking::TABLE),
     ("sorted-set", sorted_sets::TABLE),
     ("bitmap", bits::TABLE),
+    ("bitmap", bitfield::TABLE),
     ("hyperloglog", hyperloglog::TABLE),
     ("generic", sort::TABLE),
     ("scripting", functions::TABLE),
