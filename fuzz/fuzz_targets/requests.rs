@@ -1,9 +1,10 @@
-//! The request parser: cut or whole, it reads the same requests, and those are read again after writing.
+//! The request parser: cut or whole, it reads the same requests, and those are read again after writing. The reader of
+//! short heads finds the first of them or nothing.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use loadline_resp::{Error, Limits, RequestParser, encode};
+use loadline_resp::{Error, Limits, RequestParser, encode, head};
 
 type Parsed = (Vec<Vec<Vec<u8>>>, Result<(), Error>);
 
@@ -11,6 +12,11 @@ fuzz_target!(|input: (u8, &[u8])| {
     let (cut, bytes) = input;
     let whole = parse(std::iter::once(bytes));
     assert_eq!(whole, parse(bytes.chunks(usize::from(cut) + 1)));
+
+    let mut words = Vec::new();
+    if head::words(bytes, usize::from(cut), |_, word| words.push(word.to_vec())).is_some() {
+        assert_eq!(whole.0.first(), Some(&words));
+    }
 
     let mut written = Vec::new();
     for request in &whole.0 {

@@ -6,8 +6,8 @@
 //! is in proportion to the bytes received, independent of the lengths that they announce.
 //!
 //! The main type is [`Decoder`], which reads replies into values that borrow from the buffer. [`Skipper`]
-//! counts replies where their content does not matter, [`RequestParser`] is the server's side, and
-//! [`encode`] writes requests and replies.
+//! counts replies where their content does not matter, [`RequestParser`] is the server's side, [`head`] reads
+//! short values of the usual form without any of them, and [`encode`] writes requests and replies.
 //!
 //! ```
 //! use loadline_resp::{Decoder, Limits, Reply, encode};
@@ -32,6 +32,7 @@
 mod decode;
 pub mod encode;
 mod error;
+pub mod head;
 mod inline;
 mod limits;
 mod number;

@@ -1,7 +1,7 @@
 //! Short replies, told from their first eight bytes.
 
+use crate::head;
 use crate::limits::Limits;
-use crate::number;
 
 /// Kind of a skipped reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,11 +57,9 @@ impl Shape {
             b'_' if text.len() <= limits.max_line_bytes => (line_bytes, ReplyKind::Nil),
             b'$' if text == b"-1" => (line_bytes, ReplyKind::Nil),
             b'$' => {
-                let len = number::unsigned(text).filter(|&len| len <= limits.max_bulk_bytes)?;
-                (
-                    line_bytes + usize::try_from(len).ok()? + 2,
-                    ReplyKind::Value,
-                )
+                let (len, _) = head::length(&bytes, b'$')?;
+                let fits = len as u64 <= limits.max_bulk_bytes;
+                (fits.then_some(line_bytes + len + 2)?, ReplyKind::Value)
             }
             _ => return None,
         };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use loadline_resp::{Decoder, Error, Limits, Malformed, Reply, ReplyKind, Skipper};
+use loadline_resp::{Decoder, Error, Limits, Malformed, Reply, ReplyKind, Skipper, head};
 
 /// The longest line that is looked at without the skipper.
 const SHORT_LINE_BYTES: usize = 32;
@@ -60,7 +60,7 @@ impl Scanner {
     /// and all of it is there; the line ending that follows the text is the string's too.
     #[inline]
     pub(crate) fn next_bulk(&self, bytes: &[u8]) -> Option<Range<usize>> {
-        let text = bulk_text(bytes)?;
+        let text = head::bulk(bytes)?;
         let fits = text.len() <= self.max_short_bulk_bytes && self.skipper.is_between_replies();
         fits.then_some(text)
     }
@@ -70,7 +70,7 @@ impl Scanner {
     fn short(&self, bytes: &[u8]) -> Option<usize> {
         match bytes.first()? {
             b'$' => {
-                let text = bulk_text(bytes)?;
+                let text = head::bulk(bytes)?;
                 (text.len() <= self.max_short_bulk_bytes).then_some(text.end + 2)
             }
             b'+' | b':' => {
@@ -83,56 +83,6 @@ impl Scanner {
     }
 }
 
-/// The range of the text in the bulk string at the start of the bytes, if the string is complete.
-#[inline]
-fn bulk_text(bytes: &[u8]) -> Option<Range<usize>> {
-    let (len, start) = bulk_len(bytes)?;
-    let end = start + len;
-    let whole = bytes.get(end..end + 2)? == b"\r\n";
-    whole.then_some(start..end)
-}
-
-/// The announced length of a string of up to six digits, and where it starts. The lengths of most strings have
-/// up to three digits, and are read without a loop.
-// It is a few comparisons, fewer than handing out what it found would be.
-#[inline(always)]
-fn bulk_len(bytes: &[u8]) -> Option<(usize, usize)> {
-    let digit = |byte: u8| usize::from(byte - b'0');
-    match *bytes {
-        [b'$', a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..] => {
-            Some((10 * digit(a) + digit(b), 5))
-        }
-        [b'$', a @ b'0'..=b'9', b'\r', b'\n', ..] => Some((digit(a), 4)),
-        [
-            b'$',
-            a @ b'1'..=b'9',
-            b @ b'0'..=b'9',
-            c @ b'0'..=b'9',
-            b'\r',
-            b'\n',
-            ..,
-        ] => Some((100 * digit(a) + 10 * digit(b) + digit(c), 6)),
-        [b'$', ..] => long_bulk_len(bytes),
-        _ => None,
-    }
-}
-
-/// [`bulk_len`] by the plain way.
-#[cold]
-fn long_bulk_len(bytes: &[u8]) -> Option<(usize, usize)> {
-    let mut len = 0;
-    for (at, &byte) in bytes.iter().enumerate().take(8).skip(1) {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            // `$-1`, `$\r\n` and leading zeros need a closer look.
-            let plain = byte == b'\r' && at > 1 && (bytes[1] != b'0' || at == 2);
-            return (plain && bytes.get(at + 1) == Some(&b'\n')).then_some((len, at + 2));
-        }
-        len = len * 10 + usize::from(digit);
-    }
-    None
-}
-
 /// The value of the reply that the bytes begin with, and where it ends, if it is of the commonest kinds and
 /// all there. The bytes went through [`Scanner`], so that no limit is looked at again.
 #[cfg(any(feature = "tokio", test))]
@@ -140,7 +90,7 @@ fn long_bulk_len(bytes: &[u8]) -> Option<(usize, usize)> {
 pub(crate) fn first_short(bytes: &[u8]) -> Option<(Reply<'_>, usize)> {
     match bytes.first()? {
         b'$' => {
-            let text = bulk_text(bytes)?;
+            let text = head::bulk(bytes)?;
             let end = text.end + 2;
             Some((Reply::Bulk(&bytes[text]), end))
         }
@@ -161,7 +111,7 @@ pub(crate) fn first_short(bytes: &[u8]) -> Option<(Reply<'_>, usize)> {
 pub(crate) fn decode(frame: &[u8], limits: Limits) -> Result<Reply<'_>, Error> {
     match frame {
         [b'$', ..] => {
-            if let Some((_, body)) = bulk_len(frame) {
+            if let Some((_, body)) = head::length(frame, b'$') {
                 return Ok(Reply::Bulk(&frame[body..frame.len() - 2]));
             }
         }
@@ -231,26 +181,6 @@ mod tests {
         }
         assert_eq!(first_short(b"$1\r\nab\r\n"), None);
         assert_eq!(first_short(b"+a\nb\r\n"), None);
-    }
-
-    #[test]
-    fn the_lengths_of_strings_are_read_as_by_the_plain_way() {
-        for text in [
-            "0", "7", "10", "64", "100", "999", "1000", "65536", "123456", "1234567", "00", "05",
-            "010", "-1", "", "1x", "x",
-        ] {
-            let header = format!("${text}\r\n");
-            for end in 0..=header.len() {
-                let bytes = &header.as_bytes()[..end];
-                assert_eq!(
-                    bulk_len(bytes),
-                    long_bulk_len(bytes),
-                    "{text:?} up to {end}"
-                );
-            }
-        }
-        assert_eq!(bulk_len(b"$64\r\n"), Some((64, 5)));
-        assert_eq!(bulk_len(b"$512\r\n"), Some((512, 6)));
     }
 
     #[test]
