@@ -15,7 +15,7 @@ const FUZZ_MANIFEST: &str = "fuzz/Cargo.toml";
 /// A check and its name.
 type Check = (&'static str, fn() -> anyhow::Result<()>);
 
-const CHECKS: [Check; 11] = [
+const CHECKS: [Check; 10] = [
     ("format", || run_cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         let arguments = [
@@ -43,22 +43,9 @@ const CHECKS: [Check; 11] = [
     ("medians", medians::check),
     ("settings of tests", settings::check),
     ("format of peers", || {
-        let packages = [
-            "-p",
-            "cache-peers",
-            "-p",
-            "client-peers",
-            "-p",
-            "null-server",
-        ];
+        let packages = ["-p", "cache-peers", "-p", "client-peers"];
         let arguments = ["fmt", "--check", "--manifest-path", peers::MANIFEST];
         run_cargo(&[&arguments[..], &packages].concat(), &[])
-    }),
-    // Only the null server: building the rivals of the client's peers would take longer than all other
-    // checks.
-    ("clippy of the null server", || {
-        let rest = ["--all-targets", "--", "-D", "warnings"];
-        run_cargo(&[&peers::null_server("clippy"), &rest[..]].concat(), &[])
     }),
     ("format of the fuzz targets", || {
         run_cargo(&["fmt", "--check", "--manifest-path", FUZZ_MANIFEST], &[])

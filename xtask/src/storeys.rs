@@ -12,13 +12,14 @@ use serde::Deserialize;
 use crate::{circles, layers, metadata, say, uses};
 
 /// The storey of each crate. Every crate must be listed.
-const STOREYS: [(&str, u32); 12] = [
+const STOREYS: [(&str, u32); 13] = [
     ("loadline", 3),
     ("loadline-cache", 2),
     ("loadline-client", 1),
     ("loadline-server", 1),
     ("loadline-load", 1),
     ("loadline-report", 1),
+    ("loadline-null", 1),
     ("loadline-resp", 0),
     ("loadline-measure", 0),
     ("loadline-store", 0),
@@ -30,11 +31,12 @@ const STOREYS: [(&str, u32); 12] = [
 
 /// The workspace crates that a room can use, if that is less than everything below it: the client must not
 /// use the lab, the load generator must not use Redis, and the renderers use only the record.
-const KNOWS: [(&str, &[&str]); 5] = [
+const KNOWS: [(&str, &[&str]); 6] = [
     ("loadline-cache", &["loadline-client", "loadline-store"]),
     ("loadline-client", &["loadline-resp"]),
     ("loadline-server", &["loadline-resp", "loadline-store"]),
     ("loadline-load", &["loadline-measure"]),
+    ("loadline-null", &["loadline-resp"]),
     ("loadline-report", &["loadline-measure"]),
 ];
 

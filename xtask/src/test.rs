@@ -8,7 +8,7 @@ use crate::install::{PAUSE, TRIES, install_debian, try_again};
 use crate::lint::run_cargo;
 use crate::stopwatch::Stopwatch;
 use crate::{
-    drivers, features, instructions, is_on_path, peers, programs, run, say, settings, target_dir,
+    drivers, features, instructions, is_on_path, programs, run, say, settings, target_dir,
 };
 
 /// A program that tests run, and the Debian package it comes in.
@@ -62,7 +62,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Runs every test of the workspace, those of the null server and of some drivers, and the check of our own instructions; with arguments
+/// Runs every test of the workspace and those of some drivers, and the check of our own instructions; with arguments
 /// for `cargo test`, only the first.
 ///
 /// # Errors
@@ -88,12 +88,9 @@ pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
         return run_cargo(&[&words, asked.arguments].concat(), environment);
     }
     // Each step runs, also after one that failed: a run takes too long to show one failure only.
-    let steps: [Step<'_>; 4] = [
+    let steps: [Step<'_>; 3] = [
         ("the workspace", &|| {
             programs::run_all(&features, environment)
-        }),
-        ("the null server", &|| {
-            run_cargo(&peers::null_server("test"), &[])
         }),
         ("the drivers", &|| {
             drivers::test_quick(asked.install, asked.install || is_ci)

@@ -8,55 +8,25 @@
 )]
 
 use std::alloc::System;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use loadline_client::commands::{get, set};
 use loadline_client::pubsub::PubSub;
 use loadline_client::{Client, blocking, multiplexed};
+use loadline_null::{NullServer, Reads};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
 static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
+/// A value of 64 bytes, the length of what is read.
+const VALUE: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 const BLOCKS: usize = 10;
 const OPERATIONS: usize = 100;
 /// The most that a connection may hold.
 const CONNECTION_BYTES: isize = 12 << 10;
-
-/// Answers every request with 64 bytes, and allocates nothing meanwhile; it takes the place of a server that
-/// is another process. A request is taken to be what one read brings; `*` begins a command, and is nowhere else.
-fn answering() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            // Else the replies of a pipeline wait for the acknowledgement of its first.
-            stream.set_nodelay(true).unwrap();
-            std::thread::spawn(move || {
-                let (mut buf, mut greeted) = ([0; 4096], false);
-                while let Ok(read) = stream.read(&mut buf)
-                    && read > 0
-                {
-                    let answer: &[u8] = match (greeted, &buf[..read]) {
-                        (false, _) => b"%1\r\n+proto\r\n:3\r\n",
-                        (true, [_, _, _, _, _, _, _, _, b'S', ..]) => b"+OK\r\n",
-                        (true, _) => {
-                            b"$64\r\n0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\r\n"
-                        }
-                    };
-                    greeted = true;
-                    for _ in buf[..read].iter().filter(|&&byte| byte == b'*') {
-                        stream.write_all(answer).unwrap();
-                    }
-                }
-            });
-        }
-    });
-    address
-}
 
 /// Allocations per operation in a block, after some operations to warm up. It is the least of several blocks: a
 /// connection that is quiet for a moment gives its buffers back, and the machine can pause at any time.
@@ -77,7 +47,9 @@ fn in_a_block(region: &Region<'_, System>) -> f64 {
 
 #[test]
 fn operations_allocate_what_they_return_and_nothing_else() {
-    let url = format!("redis://{}", answering());
+    // It allocates nothing meanwhile, so it takes the place of a server that is another process.
+    let server = NullServer::start(Reads::Sized(Arc::new(AtomicUsize::new(64)))).unwrap();
+    let url = format!("redis://{}", server.address().unwrap());
     let client = Client::open(&url).unwrap();
     let mut connection = client.blocking().unwrap();
     let owned = per_operation(|| {
@@ -88,7 +60,7 @@ fn operations_allocate_what_they_return_and_nothing_else() {
         let reply = connection.run_ref(&get::<()>("key")).unwrap();
         assert_eq!(reply.as_bytes().map(<[u8]>::len), Some(64));
     });
-    let written = per_operation(|| connection.run(set("key", "value")).unwrap());
+    let written = per_operation(|| connection.run(set("key", VALUE)).unwrap());
     println!("blocking: {owned} per owned GET, {borrowed} per borrowed GET, {written} per SET");
     assert_eq!((owned, borrowed, written), (1.0, 0.0, 0.0));
     let gets: Vec<_> = (0..10).map(|_| get::<()>("key")).collect();
@@ -124,7 +96,7 @@ fn operations_allocate_what_they_return_and_nothing_else() {
         })
         .await;
         let written = shared_per_operation(async || {
-            shared.run(set("key", "value")).await.unwrap();
+            shared.run(set("key", VALUE)).await.unwrap();
         })
         .await;
         (owned, borrowed, written)
@@ -165,8 +137,8 @@ fn held(region: &Region<'_, System>) -> isize {
     (change.bytes_allocated as isize - change.bytes_deallocated as isize) / 10
 }
 
-/// Bytes that each of ten connections holds on the heap after it was used, and those that the threads of the other end
-/// hold, which are counted too.
+/// Bytes that each of ten connections holds on the heap after it was used, and those that the other end
+/// holds, which are counted too.
 fn memory(client: &Client, runtime: &tokio::runtime::Runtime) -> (isize, isize) {
     let region = Region::new(COUNTED);
     let mut all: Vec<blocking::Connection> = Vec::with_capacity(10);

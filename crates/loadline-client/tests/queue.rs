@@ -9,11 +9,14 @@
 use std::alloc::System;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::task::Poll;
 
 use loadline_client::commands::{get, set};
 use loadline_client::multiplexed::{Connection, Running};
 use loadline_client::{Client, Error, Request};
+use loadline_null::{NullServer, Reads};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -36,25 +39,6 @@ fn silent() -> SocketAddr {
             assert!(stream.read(&mut hello).unwrap() > 0);
             stream.write_all(b"%1\r\n+proto\r\n:3\r\n").unwrap();
             open.push(stream);
-        }
-    });
-    address
-}
-
-/// Answers each command with a string of [`REPLY_BYTES`].
-fn answering() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut received = vec![0; 64 << 10];
-        assert!(stream.read(&mut received).unwrap() > 0);
-        stream.write_all(b"%1\r\n+proto\r\n:3\r\n").unwrap();
-        let reply = format!("${REPLY_BYTES}\r\n{}\r\n", "x".repeat(REPLY_BYTES));
-        while let Ok(bytes @ 1..) = stream.read(&mut received) {
-            // A command begins with `*`, which is nowhere else.
-            let commands = received[..bytes].iter().filter(|byte| **byte == b'*');
-            let _ = stream.write_all(reply.repeat(commands.count()).as_bytes());
         }
     });
     address
@@ -144,7 +128,9 @@ fn full_queue_holds_its_limit_in_memory() {
         assert!((0.8..=1.2).contains(&share), "{share:.2} of the limit");
     }
 
-    let url = format!("redis://{}?max_queue_bytes={LIMIT_BYTES}", answering());
+    let server = NullServer::start(Reads::Sized(Arc::new(AtomicUsize::new(REPLY_BYTES)))).unwrap();
+    let address = server.address().unwrap();
+    let url = format!("redis://{address}?max_queue_bytes={LIMIT_BYTES}");
     let client = Client::open(&url).unwrap();
     let held = runtime.block_on(async {
         let connection = client.multiplexed().await.unwrap();

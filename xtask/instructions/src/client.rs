@@ -1,13 +1,12 @@
-//! Operations of the client, blocking and multiplexed, against a peer that answers the same bytes every time.
+//! Operations of the client, blocking and multiplexed, against the null server.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use loadline_client::commands::{get, set};
 use loadline_client::{Client, blocking, multiplexed};
-use loadline_resp::encode;
+use loadline_null::{NullServer, Reads};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -21,12 +20,12 @@ const TASKS: usize = 64;
 const CALLS: usize = 20;
 
 pub(crate) fn run() -> anyhow::Result<Vec<Measured>> {
-    let (keys, mut string) = (keys(), Vec::new());
-    encode::bulk(&mut string, VALUE);
-    let reading = Client::open(&format!("redis://{}", answering(string)?))?;
-    let writing = Client::open(&format!("redis://{}", answering(b"+OK\r\n".to_vec())?))?;
+    let keys = keys();
+    let server = NullServer::start(Reads::Sized(Arc::new(AtomicUsize::new(VALUE.len()))))?;
+    let address = server.address().context("it listens on TCP")?;
+    let client = Client::open(&format!("redis://{address}"))?;
 
-    let (mut reader, mut writer) = (reading.blocking()?, writing.blocking()?);
+    let (mut reader, mut writer) = (client.blocking()?, client.blocking()?);
     for key in &keys {
         let read = blocking_get(&mut reader, key)?;
         ensure!(read == VALUE.len(), "a value of {read} bytes");
@@ -39,7 +38,7 @@ pub(crate) fn run() -> anyhow::Result<Vec<Measured>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let shared = runtime.block_on(reading.multiplexed())?;
+    let shared = runtime.block_on(client.multiplexed())?;
     for _ in 0..KEYS {
         let read = multiplexed_get(&runtime, &shared)?;
         ensure!(read == VALUE.len(), "a value of {read} bytes");
@@ -118,35 +117,4 @@ fn multiplexed_tasks(runtime: &Runtime, connection: &multiplexed::Connection) ->
         }
         bytes
     })
-}
-
-/// The address of a peer that answers each command with `reply`, and the first one as a server that knows RESP3.
-/// The replies to what one read brings are written together.
-fn answering(reply: Vec<u8>) -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let address = listener.local_addr()?;
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let reply = reply.clone();
-            thread::spawn(move || answer(stream, &reply));
-        }
-    });
-    Ok(address)
-}
-
-/// Answers until the connection ends.
-fn answer(mut stream: TcpStream, reply: &[u8]) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut received = vec![0; 64 << 10];
-    let _ = stream.read(&mut received)?;
-    stream.write_all(b"%1\r\n+proto\r\n:3\r\n")?;
-    loop {
-        let bytes = stream.read(&mut received)?;
-        if bytes == 0 {
-            return Ok(());
-        }
-        // A command begins with `*`, which is nowhere else.
-        let commands = received[..bytes].iter().filter(|byte| **byte == b'*');
-        stream.write_all(&reply.repeat(commands.count()))?;
-    }
 }

@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use super::programs::{Server, peak_memory, run_pinned};
 use super::table::{Goal, Memory, Sample, Table};
-use super::{Asked, MANIFEST, counts, interleave, null_server, progress};
+use super::{Asked, counts, interleave, progress};
 use crate::{cargo, is_on_path, run};
 
 const KEYS: usize = 1_000;
@@ -183,7 +183,7 @@ pub(super) fn measure(asked: &Asked, table: &mut Table) -> anyhow::Result<()> {
         bail!("server and generator need a CPU each, but this machine has only one");
     }
     let ours = build_ours()?;
-    let null = build_null_server()?;
+    let null = build("loadline-null", "null-server")?;
     let dir = std::env::temp_dir().join(format!("loadline-peers-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
     let servers = (Server::null(&null)?, Server::redis(&dir)?);
@@ -301,17 +301,13 @@ fn preload(redis: &Server) -> anyhow::Result<()> {
 
 /// Builds our program and returns its path.
 pub(super) fn build_ours() -> anyhow::Result<String> {
-    run(&cargo(), &["build", "--release", "-p", "loadline"], &[])?;
-    Ok(target_dir(None)?
-        .join("release/loadline")
-        .display()
-        .to_string())
+    Ok(build("loadline", "loadline")?.display().to_string())
 }
 
-fn build_null_server() -> anyhow::Result<PathBuf> {
-    let words = [&null_server("build"), &["--release"][..]].concat();
-    run(&cargo(), &words, &[])?;
-    Ok(target_dir(Some(MANIFEST))?.join("release/null-server"))
+/// Builds a package of the workspace and returns the path of its program.
+fn build(package: &str, program: &str) -> anyhow::Result<PathBuf> {
+    run(&cargo(), &["build", "--release", "-p", package], &[])?;
+    Ok(target_dir(None)?.join("release").join(program))
 }
 
 /// The target directory of cargo.

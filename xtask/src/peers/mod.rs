@@ -26,11 +26,6 @@ const DEFAULT_ROUNDS: usize = 5;
 /// The workspace of the peers.
 pub(crate) const MANIFEST: &str = "peers/Cargo.toml";
 
-/// The arguments of cargo that apply `what` to the null server.
-pub(crate) fn null_server(what: &str) -> [&str; 5] {
-    [what, "--manifest-path", MANIFEST, "-p", "null-server"]
-}
-
 /// The options of a table.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {

@@ -25,7 +25,7 @@ const PAIR: Duration = Duration::from_millis(600);
 const ROUNDS: u32 = 12;
 const WARMUP: Duration = Duration::from_millis(100);
 const CONNECTIONS: u32 = 50;
-/// Connections to the null server, which has a thread for each.
+/// Connections to the null server, which shares the CPUs with the generator.
 const NULL_CONNECTIONS: u32 = 4;
 const PIPELINE: u32 = 16;
 const KEYS: u64 = 10_000;

@@ -8,6 +8,7 @@ use loadline_client::{Client, Tls};
 use loadline_load::Error;
 use loadline_load::cost::TargetCost;
 use loadline_measure::record;
+use loadline_null::{NullServer, Reads};
 
 use super::super::engine::broken;
 use crate::exit::Failure;
@@ -15,12 +16,11 @@ use crate::plan::{Plan, TierPlace};
 use crate::spelling::{Address, Server};
 use crate::systems::client::Connector;
 use crate::systems::connect::Endpoint;
-use crate::systems::engines::{Connect, null_server};
+use crate::systems::engines::Connect;
 use crate::systems::link::Path;
+use crate::systems::null::{as_server, null_server};
 use crate::systems::threads::{Reading, Threads};
-use crate::systems::{
-    Access, Admin, Counters, NULL_CONNECTION, NullServer, Opened, SECTIONS, process,
-};
+use crate::systems::{Access, Admin, Counters, Opened, SECTIONS, process};
 
 /// The commands that the arms send, as the server counts them.
 const COMMANDS: [&str; 4] = ["get", "set", "mget", "mset"];
@@ -148,7 +148,7 @@ impl OpenPlace {
             .null
             .as_ref()
             .expect("a server has a null server for comparison");
-        let server = null.server.server();
+        let server = as_server(&null.server);
         let address = null.path.as_ref().map(Path::address);
         Endpoint::local(Server {
             address: address.cloned().unwrap_or_else(|| server.address.clone()),
@@ -180,10 +180,10 @@ impl OpenPlace {
         }))
     }
 
-    /// The counter of the cost of the threads of the null server.
+    /// The counter of the cost of the null server.
     pub(super) fn null_watched(&self) -> Watched {
         Watched {
-            threads: Threads::named(NULL_CONNECTION),
+            threads: Threads::named(loadline_null::THREAD),
             reading: None,
             admin: None,
         }
@@ -217,9 +217,9 @@ impl NullPlace {
             Address::Tcp { .. } => None,
         };
         let value_bytes = Arc::new(AtomicUsize::new(0));
-        let null = null_server(Arc::clone(&value_bytes), unix.as_deref())?;
+        let null = null_server(Reads::Sized(Arc::clone(&value_bytes)), unix.as_deref())?;
         Ok(Self {
-            path: path_to(null.server(), place, plan)?,
+            path: path_to(as_server(&null), place, plan)?,
             value_bytes,
             server: null,
         })

@@ -36,7 +36,6 @@ pub(crate) use footprint::{
 };
 pub(crate) use keys::Keys;
 pub(crate) use names::Names;
-pub(crate) use null::null_server;
 
 /// Opens access to a store for one thread. The store is closed when this function and all that it has opened are dropped.
 pub(crate) type Connect = Arc<dyn Fn() -> Result<Arc<dyn KeyValue>, Error> + Send + Sync>;

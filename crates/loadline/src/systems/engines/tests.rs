@@ -1,17 +1,16 @@
 use std::time::Duration;
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
 
 use loadline_cache::{Batch, connect};
 use loadline_client::Tls;
+use loadline_null::{Answers, Reads};
 use loadline_resp::Protocol;
 
 use super::*;
 use crate::spelling::{Durability, Server};
-use crate::systems::NullServer;
 use crate::systems::client::client;
 
 /// Every engine of this build with each of its classes of durability.
@@ -180,24 +179,14 @@ fn the_cause_of_an_error_is_said_once() {
     );
 }
 
-/// A connection that records what it has received.
-struct Heard(TcpStream, Arc<Mutex<Vec<u8>>>);
-
-impl Read for Heard {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.0.read(buffer)?;
-        self.1.lock().unwrap().extend_from_slice(&buffer[..read]);
-        Ok(read)
-    }
-}
-
-impl Write for Heard {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+/// Answers a connection, and records what it has received.
+fn hear(mut stream: TcpStream, heard: &Mutex<Vec<u8>>) {
+    let (mut answers, mut buffer) = (Answers::new(Reads::Ok), [0; 4_096]);
+    while let Ok(bytes @ 1..) = stream.read(&mut buffer) {
+        heard.lock().unwrap().extend_from_slice(&buffer[..bytes]);
+        let mut replies = Vec::new();
+        answers.take(&buffer[..bytes], &mut replies).unwrap();
+        stream.write_all(&replies).unwrap();
     }
 }
 
@@ -205,13 +194,14 @@ impl Write for Heard {
 fn the_writes_of_a_cache_have_their_time_to_live_alone_and_in_batches() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hearing = Arc::clone(&heard);
-    let server = NullServer::start(move |stream| {
-        let value_bytes = AtomicUsize::new(0);
-        let stream = Heard(stream, Arc::clone(&hearing));
-        let _ = null::Connection::new(&value_bytes).serve(stream);
-    })
-    .unwrap();
-    let at = Server::local(server.address());
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = Server::local(listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let hearing = Arc::clone(&hearing);
+            std::thread::spawn(move || hear(stream, &hearing));
+        }
+    });
     let client = client(&at, &at.address, &Tls::default(), Protocol::Resp3);
     let pairs = |ttl| {
         let mut pairs = Batch::new();

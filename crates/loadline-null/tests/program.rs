@@ -121,7 +121,7 @@ fn requests_before_a_half_close_are_answered() {
 fn nonsense_ends_its_connection_and_no_other() {
     let server = NullServer::start();
     let (mut client, mut other) = (server.connect(), server.connect());
-    client.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    client.write_all(b"*1\r\n:1\r\n").unwrap();
     let end = client.read(&mut [0; 64]);
     let reset = |error: &std::io::Error| error.kind() == ErrorKind::ConnectionReset;
     assert!(
