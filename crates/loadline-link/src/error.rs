@@ -14,6 +14,12 @@ pub enum Error {
         /// The problem.
         what: &'static str,
     },
+    /// An impossible script of faults.
+    #[error("faults cannot follow this script: {what}")]
+    Script {
+        /// The problem.
+        what: &'static str,
+    },
     /// Listening on an address or path failed.
     #[error("the link cannot listen on {address}: {source}")]
     Listen {

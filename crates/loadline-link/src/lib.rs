@@ -4,7 +4,8 @@
 //! protocol. The pure part is [`queue`]: when bytes are due, and the queues that hold them until then. Around
 //! it are a proxy for sockets ([`l4`]) and an emulator of packets between two TUN devices ([`l3`]); [`netem`]
 //! uses the kernel's own emulator. [`Link`](link::Link) is any of them, [`choose`](link::choose) selects one,
-//! and each can measure its own accuracy.
+//! and each can measure its own accuracy. A [`script`] makes the proxy fail at certain times, or at certain messages
+//! of a protocol that the caller knows.
 //!
 //! It does not model a whole network: there is one path with one delay per direction, and data stays in
 //! order. docs/link.md describes what each class shows and hides, and how precise it is.
@@ -45,6 +46,7 @@ mod namespace;
 pub mod netem;
 mod priority;
 pub mod queue;
+pub mod script;
 pub mod shape;
 mod socket;
 mod wait;

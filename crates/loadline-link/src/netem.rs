@@ -27,7 +27,7 @@ pub struct NetemLink {
 #[derive(Debug, Clone, Copy)]
 struct State {
     shape: Shape,
-    black_hole: bool,
+    drops: bool,
 }
 
 /// The name of the end in the namespace, where it cannot conflict.
@@ -56,7 +56,7 @@ impl NetemLink {
             near_device,
             state: Mutex::new(State {
                 shape,
-                black_hole: false,
+                drops: false,
             }),
         })
     }
@@ -82,7 +82,11 @@ impl NetemLink {
     /// [`Error::Stopped`] if the thread has ended, [`Error::Program`] if `tc` fails.
     pub fn inject(&self, fault: Fault) -> Result<(), Error> {
         match fault {
-            Fault::BlackHole => self.change(|state| state.black_hole = true),
+            Fault::Freeze => self.change(|state| state.drops = true),
+            Fault::BlackHole => {
+                self.change(|state| state.drops = true)?;
+                self.forwarder.inject(fault)
+            }
             other => self.forwarder.inject(other),
         }
     }
@@ -92,17 +96,17 @@ impl NetemLink {
     /// # Errors
     /// The errors of [`NetemLink::inject`].
     pub fn clear(&self) -> Result<(), Error> {
-        self.change(|state| state.black_hole = false)?;
+        self.change(|state| state.drops = false)?;
         self.forwarder.clear()
     }
 
     fn change(&self, how: impl FnOnce(&mut State)) -> Result<(), Error> {
         let mut state = self.state.lock().map_err(|_| Error::Stopped)?;
         how(&mut state);
-        let State { shape, black_hole } = *state;
-        delay("change", &self.near_device, &shape.up, black_hole)?;
+        let State { shape, drops } = *state;
+        delay("change", &self.near_device, &shape.up, drops)?;
         self.namespace
-            .enter(|| delay("change", FAR_DEVICE, &shape.down, black_hole))
+            .enter(|| delay("change", FAR_DEVICE, &shape.down, drops))
     }
 }
 
@@ -147,21 +151,21 @@ fn connect_namespaces(namespace: &Namespace, ends: Ends, mtu: u16) -> Result<Str
 }
 
 /// Adds or changes the emulator of a device of this thread's namespace.
-fn delay(verb: &str, device: &str, lane: &Lane, black_hole: bool) -> Result<(), Error> {
-    let lane = arguments(lane, black_hole);
+fn delay(verb: &str, device: &str, lane: &Lane, drops: bool) -> Result<(), Error> {
+    let lane = arguments(lane, drops);
     let mut command = vec!["qdisc", verb, "dev", device, "root", "netem"];
     command.extend(lane.iter().map(String::as_str));
     run("tc", &command).map(drop)
 }
 
-fn arguments(lane: &Lane, black_hole: bool) -> Vec<String> {
+fn arguments(lane: &Lane, drops: bool) -> Vec<String> {
     // 64 MiB of full packets in flight, as in the l3 link, or the queue of a router with limited bandwidth.
     let packets = if lane.bytes_per_second.is_some() {
         1_000
     } else {
         45_000
     };
-    let loss = if black_hole { 1.0 } else { lane.loss };
+    let loss = if drops { 1.0 } else { lane.loss };
     let mut arguments = vec![
         "limit".to_owned(),
         packets.to_string(),

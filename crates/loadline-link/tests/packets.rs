@@ -157,13 +157,13 @@ fn bytes_stay_intact_though_packets_are_lost() {
 }
 
 #[test]
-fn a_black_hole_is_survived_by_retransmission() {
-    if !possible("a black hole") {
+fn a_freeze_is_survived_by_retransmission() {
+    if !possible("a freeze") {
         return;
     }
     let behind = Behind::new(Shape::round_trip(2 * MS), "reno");
     let (mut client, mut server) = behind.connection();
-    behind.link.inject(Fault::BlackHole).unwrap();
+    behind.link.inject(Fault::Freeze).unwrap();
     client.write_all(b"through").unwrap();
     server.set_read_timeout(Some(50 * MS)).unwrap();
     let silence = server.read(&mut [0; 16]).unwrap_err();

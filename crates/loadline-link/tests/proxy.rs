@@ -442,12 +442,12 @@ fn half_open_is_an_end_for_the_server_and_nothing_for_the_client() {
 }
 
 #[test]
-fn a_black_hole_swallows_until_it_is_cleared_and_loses_nothing() {
+fn a_freeze_holds_everything_until_it_is_cleared_and_loses_nothing() {
     let behind = Behind::new(Shape::round_trip(2 * MS));
     let (mut client, mut server) = behind.connection();
     client.write_all(b"1").unwrap();
     assert_eq!(read_exactly(&mut server, 1), b"1");
-    behind.proxy.inject(Fault::BlackHole).unwrap();
+    behind.proxy.inject(Fault::Freeze).unwrap();
     client.write_all(b"2").unwrap();
     server.write_all(b"3").unwrap();
     hears_nothing(&mut client);
@@ -462,6 +462,22 @@ fn a_black_hole_swallows_until_it_is_cleared_and_loses_nothing() {
     assert_eq!(read_exactly(&mut client, 1), b"3");
     let mut other = patient(behind.server.accept().unwrap().0);
     assert_eq!(read_exactly(&mut other, 1), b"4");
+}
+
+#[test]
+fn connections_in_a_black_hole_stay_silent_and_later_ones_work() {
+    let behind = Behind::new(Shape::round_trip(2 * MS));
+    let (mut client, mut server) = behind.connection();
+    behind.proxy.inject(Fault::BlackHole).unwrap();
+    client.write_all(b"lost").unwrap();
+    behind.proxy.clear().unwrap();
+    client.write_all(b"lost").unwrap();
+    server.write_all(b"lost").unwrap();
+    hears_nothing(&mut client);
+    hears_nothing(&mut server);
+    let (mut client, mut server) = behind.connection();
+    client.write_all(b"fine").unwrap();
+    assert_eq!(read_exactly(&mut server, 4), b"fine");
 }
 
 #[test]

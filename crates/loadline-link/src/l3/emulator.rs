@@ -36,7 +36,7 @@ pub struct Stats {
 /// State shared between the emulator's thread and its handle.
 #[derive(Debug, Default)]
 pub(super) struct Controls {
-    black_hole: AtomicBool,
+    drops: AtomicBool,
     /// A new shape that the emulator has not yet applied.
     shape: Mutex<Option<Shape>>,
     packets: AtomicU64,
@@ -50,8 +50,8 @@ impl Controls {
         *self.shape.lock().unwrap_or_else(PoisonError::into_inner) = Some(shape);
     }
 
-    pub(super) fn set_black_hole(&self, on: bool) {
-        self.black_hole.store(on, Ordering::Relaxed);
+    pub(super) fn set_drops(&self, on: bool) {
+        self.drops.store(on, Ordering::Relaxed);
     }
 
     pub(super) fn lateness(&self) -> Lateness {
@@ -188,7 +188,7 @@ impl Direction {
             };
             // The clock is read after the packet, so the time is never before its arrival.
             let now = Instant::now();
-            let lost = controls.black_hole.load(Ordering::Relaxed)
+            let lost = controls.drops.load(Ordering::Relaxed)
                 || self.schedule.loses()
                 || self.schedule.queue_is_full(now);
             let kept = !lost && {

@@ -106,16 +106,20 @@ impl PacketLink {
         self.forwarder.wake()
     }
 
-    /// Injects a fault. A black hole drops packets; other faults happen at the far end, and their packets
+    /// Injects a fault. A freeze and a black hole drop packets; other faults happen at the far end, and their packets
     /// take the link's delay to arrive.
     ///
     /// # Errors
     /// [`Error::Stopped`] if the thread has ended.
     pub fn inject(&self, fault: Fault) -> Result<(), Error> {
         match fault {
-            Fault::BlackHole => {
-                self.controls.set_black_hole(true);
+            Fault::Freeze => {
+                self.controls.set_drops(true);
                 self.forwarder.wake()
+            }
+            Fault::BlackHole => {
+                self.controls.set_drops(true);
+                self.forwarder.inject(fault)
             }
             other => self.forwarder.inject(other),
         }
@@ -126,7 +130,7 @@ impl PacketLink {
     /// # Errors
     /// [`Error::Stopped`] if the thread has ended.
     pub fn clear(&self) -> Result<(), Error> {
-        self.controls.set_black_hole(false);
+        self.controls.set_drops(false);
         self.forwarder.clear()
     }
 
@@ -184,7 +188,7 @@ pub(crate) fn forwarder(
         .collect();
     let namespace = Arc::clone(namespace);
     let bind = move |address: &Address| -> Result<Listener, Error> { namespace.bind(address) };
-    Proxy::with(&routes, Shape::default(), Box::new(bind), companion)
+    Proxy::with(&routes, Shape::default(), None, Box::new(bind), companion)
 }
 
 fn port(listen: &Address) -> u16 {

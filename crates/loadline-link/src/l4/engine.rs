@@ -14,9 +14,13 @@ use crate::Error;
 use crate::address::Address;
 use crate::fault::Fault;
 use crate::l4::arrival::Reader;
-use crate::l4::pair::{BOTH, Direction, Fate, Pair, Path, reset_on_close};
-use crate::l4::{Binder, Command, Companion, Counters, LIMIT_BYTES, Order, Route, Stats};
+use crate::l4::exchange::Exchange;
+use crate::l4::pair::{BOTH, Direction, Fate, Flow, Pair, Path, reset_on_close};
+use crate::l4::{
+    Binder, Command, Companion, Counters, LIMIT_BYTES, NewMessages, Order, Route, Scripted, Stats,
+};
 use crate::queue::Schedule;
+use crate::script::Progress;
 use crate::shape::Shape;
 use crate::socket::{Listener, start_connecting};
 use crate::wait::{Events, Waiter};
@@ -24,16 +28,17 @@ use crate::wait::{Events, Waiter};
 const READ_BYTES: usize = 64 << 10;
 
 pub(super) struct Engine {
-    endpoints: Vec<Endpoint>,
-    pairs: HashMap<u64, Entry>,
+    pub(super) endpoints: Vec<Endpoint>,
+    pub(super) pairs: HashMap<u64, Entry>,
     next_id: u64,
     /// The time of the next release, one entry per armed direction of a pair.
     releases: BinaryHeap<Reverse<(Instant, u64, bool)>>,
-    path: Path,
+    pub(super) path: Path,
     /// Pairs that gave way to others before they were done.
-    busy: Vec<u64>,
-    black_hole: bool,
-    parts: Parts,
+    pub(super) busy: Vec<u64>,
+    pub(super) lasting: Vec<Lasting>,
+    pub(super) staging: Option<Staging>,
+    pub(super) parts: Parts,
 }
 
 /// Parts of the event loop.
@@ -49,17 +54,39 @@ pub(super) struct Parts {
 const COMPANION: u64 = 1 << 63;
 
 /// A route: a listening address and the server behind it.
-struct Endpoint {
+pub(super) struct Endpoint {
     /// `None` while connections are refused.
-    listener: Option<Listener>,
-    address: Address,
+    pub(super) listener: Option<Listener>,
+    pub(super) address: Address,
     upstream: Address,
 }
 
-struct Entry {
-    pair: Pair,
+pub(super) struct Entry {
+    pub(super) pair: Pair,
+    /// Whether a fault holds its data.
+    pub(super) is_frozen: bool,
     /// Whether `releases` has an entry, for each direction.
     armed: [bool; 2],
+}
+
+/// A fault that lasts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lasting {
+    pub(super) fault: Fault,
+    /// The only pair that it affects, if it does not affect all.
+    pub(super) pair: Option<u64>,
+    pub(super) until: Option<Instant>,
+    /// Its place among the occurrences of the script.
+    pub(super) occurrence: Option<usize>,
+}
+
+/// The parts of a script that the event loop needs.
+pub(super) struct Staging {
+    pub(super) started: Instant,
+    /// Separates the messages of each connection, if the script counts them.
+    pub(super) messages: Option<NewMessages>,
+    /// Further connections wait until one is closed.
+    pub(super) max_connections: usize,
 }
 
 impl fmt::Debug for Engine {
@@ -69,24 +96,42 @@ impl fmt::Debug for Engine {
 }
 
 impl Engine {
-    pub(super) fn new(routes: &[Route], shape: Shape, parts: Parts) -> Result<Self, Error> {
+    pub(super) fn new(
+        routes: &[Route],
+        shape: Shape,
+        scripted: Option<Scripted>,
+        parts: Parts,
+    ) -> Result<Self, Error> {
         if let Some(companion) = &parts.companion {
             companion.watch(&parts.waiter, COMPANION)?;
         }
+        let (staging, progress) = match scripted {
+            None => (None, None),
+            Some(scripted) => {
+                let (staging, progress) = stage(scripted)?;
+                (Some(staging), Some(progress))
+            }
+        };
         let mut engine = Self {
             endpoints: Vec::with_capacity(routes.len()),
             pairs: HashMap::new(),
             next_id: 0,
             releases: BinaryHeap::new(),
             path: Path {
-                up: Schedule::new(shape.up, shape.seed),
-                down: Schedule::new(shape.down, !shape.seed),
-                close_delay: Duration::ZERO,
-                stats: Stats::default(),
+                flow: Flow {
+                    up: Schedule::new(shape.up, shape.seed),
+                    down: Schedule::new(shape.down, !shape.seed),
+                    delay: Duration::ZERO,
+                    close_delay: Duration::ZERO,
+                    stats: Stats::default(),
+                    progress,
+                    due: Vec::new(),
+                },
                 reader: Reader::new(READ_BYTES),
             },
             busy: Vec::new(),
-            black_hole: false,
+            lasting: Vec::new(),
+            staging,
             parts,
         };
         for (index, route) in routes.iter().enumerate() {
@@ -111,8 +156,8 @@ impl Engine {
     pub(super) fn run(mut self) {
         let mut events = Events::new();
         let mut touched = Vec::new();
-        self.path.stats.scheduling = self.parts.waiter.claim_priority();
-        self.parts.counters.write(&self.path.stats);
+        self.path.flow.stats.scheduling = self.parts.waiter.claim_priority();
+        self.parts.counters.write(&self.path.flow.stats);
         loop {
             match self.parts.waiter.wait(self.next_time(), &mut events) {
                 Ok(true) => {
@@ -125,6 +170,7 @@ impl Engine {
                 // Waiting fails only if the kernel is out of memory; the handle then reports a stopped link.
                 Err(_) => break,
             }
+            self.keep_time();
             touched.append(&mut self.busy);
             touched.sort_unstable();
             touched.dedup();
@@ -135,7 +181,7 @@ impl Engine {
             if let Some(companion) = &mut self.parts.companion {
                 companion.turn();
             }
-            self.parts.counters.write(&self.path.stats);
+            self.parts.counters.write(&self.path.flow.stats);
         }
         self.pairs.clear();
         if let Some(companion) = &mut self.parts.companion {
@@ -146,12 +192,16 @@ impl Engine {
     /// The time of the next action that needs no event.
     fn next_time(&self) -> Option<Instant> {
         let companion = self.parts.companion.as_ref();
-        let times = [self.next_release(), companion.and_then(|it| it.next_time())];
+        let times = [
+            self.next_release(),
+            self.next_fault(),
+            companion.and_then(|it| it.next_time()),
+        ];
         times.into_iter().flatten().min()
     }
 
     fn next_release(&self) -> Option<Instant> {
-        if self.black_hole {
+        if self.is_still() {
             return None;
         }
         if !self.busy.is_empty() {
@@ -191,10 +241,12 @@ impl Engine {
         }
     }
 
-    fn accept(&mut self) {
-        if self.black_hole {
+    pub(super) fn accept(&mut self) {
+        if self.is_still() {
             return;
         }
+        let staging = self.staging.as_ref();
+        let most = staging.map_or(usize::MAX, |staging| staging.max_connections);
         for index in 0..self.endpoints.len() {
             let endpoint = &self.endpoints[index];
             let Some(listener) = &endpoint.listener else {
@@ -202,7 +254,9 @@ impl Engine {
             };
             // A connection that closed before it was accepted must not stop the link, and neither must a full
             // table of open files: accepting is tried again when a pair closes.
-            while let Ok(client) = listener.accept() {
+            while self.pairs.len() < most
+                && let Ok(client) = listener.accept()
+            {
                 let Ok(server) = start_connecting(&endpoint.upstream) else {
                     // The client sees what it would see if the attempt failed a moment later.
                     reset_on_close(&client);
@@ -220,23 +274,26 @@ impl Engine {
                     continue;
                 }
                 self.next_id += 1;
+                let messages = staging.and_then(|staging| staging.messages.as_ref());
+                let exchange = messages.map(|new| Box::new(Exchange::new(new())));
                 let entry = Entry {
-                    pair: Pair::new(client, server, LIMIT_BYTES),
+                    pair: Pair::new(client, server, LIMIT_BYTES, exchange),
+                    is_frozen: false,
                     armed: [false; 2],
                 };
                 self.pairs.insert(id, entry);
-                self.path.stats.connections += 1;
-                self.path.stats.connections_open += 1;
+                self.path.flow.stats.connections += 1;
+                self.path.flow.stats.connections_open += 1;
             }
         }
     }
 
     /// Moves data on one pair and arms its next releases.
     fn turn(&mut self, id: u64) {
-        if self.black_hole {
+        if self.is_still() {
             return;
         }
-        let Some(entry) = self.pairs.get_mut(&id) else {
+        let Some(entry) = self.pairs.get_mut(&id).filter(|entry| !entry.is_frozen) else {
             return;
         };
         match entry.pair.turn(&mut self.path) {
@@ -255,13 +312,19 @@ impl Engine {
                     }
                 }
             }
+            Fate::Stopped => {
+                for step in std::mem::take(&mut self.path.flow.due) {
+                    self.act(step, Some(id));
+                }
+                self.busy.push(id);
+            }
             Fate::Closed => self.close(id),
             Fate::Reset => self.reset(id),
         }
     }
 
     fn release(&mut self) {
-        if self.black_hole {
+        if self.is_still() {
             return;
         }
         while let Some(Reverse((release, id, is_down))) = self.releases.peek().copied() {
@@ -269,7 +332,7 @@ impl Engine {
             if release > now {
                 return;
             }
-            let stats = &mut self.path.stats;
+            let stats = &mut self.path.flow.stats;
             stats.latest_release = stats.latest_release.max(now - release);
             self.parts.counters.release_late.note(now - release);
             self.releases.pop();
@@ -289,75 +352,29 @@ impl Engine {
                     return ControlFlow::Break(());
                 }
                 Order::SetShape(shape) => {
-                    self.path.up.set_lane(shape.up);
-                    self.path.down.set_lane(shape.down);
+                    self.path.flow.up.set_lane(shape.up);
+                    self.path.flow.down.set_lane(shape.down);
                     Ok(())
                 }
-                Order::Inject(fault) => {
-                    self.inject(fault);
-                    Ok(())
-                }
+                Order::Inject(fault) => self.begin(fault, None, None, None),
                 Order::Clear => self.clear(),
                 Order::Nothing => Ok(()),
             };
-            self.parts.counters.write(&self.path.stats);
+            self.parts.counters.write(&self.path.flow.stats);
             // The caller can have stopped waiting, which does not affect the link.
             let _ = done.send(answer);
         }
         ControlFlow::Continue(())
     }
 
-    fn inject(&mut self, fault: Fault) {
-        let ids: Vec<u64> = self.pairs.keys().copied().collect();
-        match fault {
-            Fault::Cut => self.each(|pair, path| pair.cut(path)),
-            Fault::HalfOpen => self.each(|pair, path| pair.half_open(path)),
-            Fault::Reset => ids.into_iter().for_each(|id| self.reset(id)),
-            Fault::BlackHole => self.black_hole = true,
-            Fault::Refuse => {
-                for endpoint in &mut self.endpoints {
-                    if let Some(listener) = &mut endpoint.listener.take() {
-                        listener.keep_file();
-                    }
-                }
-            }
-            Fault::SlowClose { delay } => self.path.close_delay = delay,
-        }
-    }
-
-    fn clear(&mut self) -> Result<(), Error> {
-        self.path.close_delay = Duration::ZERO;
-        if self.black_hole {
-            self.black_hole = false;
-            let ids: Vec<u64> = self.pairs.keys().copied().collect();
-            ids.into_iter().for_each(|id| self.turn(id));
-        }
-        for index in 0..self.endpoints.len() {
-            if self.endpoints[index].listener.is_none() {
-                let address = self.endpoints[index].address.clone();
-                self.endpoints[index].listener = Some(self.listen(index, &address)?);
-            }
-        }
-        self.accept();
-        Ok(())
-    }
-
-    fn listen(&self, index: usize, address: &Address) -> Result<Listener, Error> {
+    pub(super) fn listen(&self, index: usize, address: &Address) -> Result<Listener, Error> {
         let listener = (self.parts.bind)(address)?;
         let flags = EventFlags::IN | EventFlags::ET;
         self.parts.waiter.add(&listener.fd, index as u64, flags)?;
         Ok(listener)
     }
 
-    fn each(&mut self, what: impl Fn(&mut Pair, &mut Path)) {
-        for (id, entry) in &mut self.pairs {
-            what(&mut entry.pair, &mut self.path);
-            // Data that is still to be read is discarded from now on.
-            self.busy.push(*id);
-        }
-    }
-
-    fn reset(&mut self, id: u64) {
+    pub(super) fn reset(&mut self, id: u64) {
         if let Some(entry) = self.pairs.get(&id) {
             entry.pair.reset_on_close();
         }
@@ -366,11 +383,27 @@ impl Engine {
 
     fn close(&mut self, id: u64) {
         if let Some(entry) = self.pairs.remove(&id) {
-            self.path.stats.bytes_in_flight -= entry.pair.in_flight() as u64;
-            self.path.stats.connections_open -= 1;
+            self.path.flow.stats.bytes_in_flight -= entry.pair.in_flight() as u64;
+            self.path.flow.stats.connections_open -= 1;
             drop(entry);
             // Pending connections may have been waiting for room.
             self.accept();
         }
     }
+}
+
+/// Prepares a script, which starts now.
+fn stage(scripted: Scripted) -> Result<(Staging, Progress), Error> {
+    if scripted.script.counts_messages() && scripted.messages.is_none() {
+        return Err(Error::Script {
+            what: "counting messages needs a protocol",
+        });
+    }
+    let messages = scripted.messages;
+    let staging = Staging {
+        started: Instant::now(),
+        messages: messages.filter(|_| scripted.script.counts_messages()),
+        max_connections: scripted.max_connections,
+    };
+    Ok((staging, Progress::new(scripted.script)?))
 }

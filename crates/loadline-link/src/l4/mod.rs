@@ -5,17 +5,21 @@
 
 mod arrival;
 mod engine;
+mod exchange;
+mod faults;
 mod pair;
 
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::address::Address;
 use crate::fault::Fault;
 use crate::lateness::{Counts, Lateness};
+use crate::script::{Messages, Script};
 use crate::shape::Shape;
 use crate::socket::Listener;
 use crate::wait::Waker;
@@ -74,6 +78,41 @@ pub struct Stats {
     pub scheduling: Scheduling,
 }
 
+/// A script and what a proxy needs to follow it.
+pub struct Scripted {
+    /// The script, whose time starts with the proxy.
+    pub script: Script,
+    /// Separates the messages of each connection; only needed by a script that counts messages.
+    pub messages: Option<NewMessages>,
+    /// The most connections at a time; others wait in the kernel. A client at fault does not take all descriptors.
+    pub max_connections: usize,
+}
+
+/// Makes what separates the messages of a new connection.
+pub type NewMessages = Box<dyn Fn() -> Box<dyn Messages> + Send>;
+
+impl fmt::Debug for Scripted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scripted")
+            .field("script", &self.script)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An occurrence of a step of a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Occurrence {
+    /// The place of the step in the script.
+    pub step: usize,
+    /// The time at which it began.
+    pub began: Instant,
+    /// The time at which it ended; `None` while a fault lasts.
+    pub ended: Option<Instant>,
+}
+
+/// The most occurrences that are kept.
+pub const MOST_OCCURRENCES: usize = 100_000;
+
 /// The most bytes in flight per connection and direction; above it, the source is not read. It is about the
 /// size that the kernel's own buffers grow to. It limits one connection to `LIMIT_BYTES / delay` bytes per
 /// second.
@@ -86,14 +125,24 @@ impl Proxy {
     /// [`Error::NoRoute`] without routes, [`Error::Shape`] for an invalid shape or one with packet loss,
     /// [`Error::Listen`] if an address is taken, [`Error::System`] if the operating system refuses.
     pub fn start(routes: &[Route], shape: Shape) -> Result<Self, Error> {
-        Self::with(routes, shape, Box::new(Listener::bind), None)
+        Self::with(routes, shape, None, Box::new(Listener::bind), None)
     }
 
-    /// Like [`Proxy::start`], with a custom `bind` (called at the start and again after connections were
+    /// Like [`Proxy::start`], with faults by a script, which starts at once.
+    ///
+    /// # Errors
+    /// [`Error::Script`] for an impossible script, and those of [`Proxy::start`].
+    pub fn scripted(routes: &[Route], shape: Shape, scripted: Scripted) -> Result<Self, Error> {
+        let bind = Box::new(Listener::bind);
+        Self::with(routes, shape, Some(scripted), bind, None)
+    }
+
+    /// Like [`Proxy::start`], with a script, a custom `bind` (called at the start and again after connections were
     /// refused) and a companion that runs on the same thread.
     pub(crate) fn with(
         routes: &[Route],
         shape: Shape,
+        scripted: Option<Scripted>,
         bind: Binder,
         companion: Option<Box<dyn Companion>>,
     ) -> Result<Self, Error> {
@@ -112,7 +161,7 @@ impl Proxy {
             counters: Arc::clone(&stats),
             inbox,
         };
-        let engine = Engine::new(routes, shape, parts)?;
+        let engine = Engine::new(routes, shape, scripted, parts)?;
         let addresses = engine.addresses();
         let thread = std::thread::Builder::new()
             .name("link-l4".into())
@@ -170,6 +219,12 @@ impl Proxy {
     #[must_use]
     pub fn lateness(&self) -> Lateness {
         self.stats.release_late.read()
+    }
+
+    /// The occurrences of the script's steps so far, in order; at most [`MOST_OCCURRENCES`].
+    #[must_use]
+    pub fn occurrences(&self) -> Vec<Occurrence> {
+        self.stats.occurrences().clone()
     }
 
     /// Wakes the thread, so that its companion gets a turn.
@@ -260,9 +315,33 @@ struct Counters {
     latest_release_ns: AtomicU64,
     is_real_time: AtomicBool,
     release_late: Counts,
+    occurrences: Mutex<Vec<Occurrence>>,
 }
 
 impl Counters {
+    fn occurrences(&self) -> MutexGuard<'_, Vec<Occurrence>> {
+        self.occurrences
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the beginning of a step, and returns its place if there is room.
+    fn note(&self, occurrence: Occurrence) -> Option<usize> {
+        let mut occurrences = self.occurrences();
+        let place = occurrences.len();
+        let has_room = place < MOST_OCCURRENCES;
+        if has_room {
+            occurrences.push(occurrence);
+        }
+        has_room.then_some(place)
+    }
+
+    fn note_end(&self, place: usize, now: Instant) {
+        if let Some(occurrence) = self.occurrences().get_mut(place) {
+            occurrence.ended = Some(now);
+        }
+    }
+
     fn write(&self, stats: &Stats) {
         let store = |to: &AtomicU64, value| to.store(value, Ordering::Relaxed);
         store(&self.connections, stats.connections);

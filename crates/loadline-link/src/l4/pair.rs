@@ -9,17 +9,48 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
 
 use crate::l4::Stats;
 use crate::l4::arrival::{Reader, note_arrivals};
+use crate::l4::exchange::Exchange;
 use crate::queue::{ByteLine, End, Schedule};
+use crate::script::Progress;
 
 /// State shared by all pairs of a proxy.
 #[derive(Debug)]
 pub(super) struct Path {
+    pub(super) flow: Flow,
+    pub(super) reader: Reader,
+}
+
+/// The way of bytes through a proxy.
+#[derive(Debug)]
+pub(super) struct Flow {
     pub(super) up: Schedule,
     pub(super) down: Schedule,
+    /// The additional delay of data.
+    pub(super) delay: Duration,
     /// The additional delay of a close, compared with data.
     pub(super) close_delay: Duration,
     pub(super) stats: Stats,
-    pub(super) reader: Reader,
+    pub(super) progress: Option<Progress>,
+    /// Steps of the script that are due at the next message of the pair whose turn it is.
+    pub(super) due: Vec<usize>,
+}
+
+impl Flow {
+    /// The due time of bytes that arrive now.
+    fn due(&mut self, direction: Direction, now: Instant, bytes: usize) -> Instant {
+        let schedule = match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        };
+        schedule.due(now, bytes) + self.delay
+    }
+
+    fn piece_bytes(&self, direction: Direction) -> usize {
+        match direction {
+            Direction::Up => self.up.piece_bytes(),
+            Direction::Down => self.down.piece_bytes(),
+        }
+    }
 }
 
 /// The state of a pair after a turn.
@@ -28,6 +59,8 @@ pub(super) enum Fate {
     Open,
     /// More data can be read. Other pairs come first, so that one busy pair does not delay them.
     Busy,
+    /// Steps of the script are due before its next message.
+    Stopped,
     Closed,
     Reset,
 }
@@ -51,6 +84,10 @@ pub(super) struct Pair {
     connecting: bool,
     /// Whether forwarding has ended: data is discarded until both ends have closed.
     deaf: bool,
+    /// The messages on the connection, if a script counts them.
+    exchange: Option<Box<Exchange>>,
+    /// Whether the connection is cut once the client has received everything in flight to it.
+    breaks_off: bool,
 }
 
 /// One end of a pair. Events are edge-triggered, so their content is kept.
@@ -120,7 +157,12 @@ impl Side {
 }
 
 impl Pair {
-    pub(super) fn new(client: OwnedFd, server: OwnedFd, limit_bytes: usize) -> Self {
+    pub(super) fn new(
+        client: OwnedFd,
+        server: OwnedFd,
+        limit_bytes: usize,
+        exchange: Option<Box<Exchange>>,
+    ) -> Self {
         note_arrivals(&client);
         note_arrivals(&server);
         Self {
@@ -130,6 +172,8 @@ impl Pair {
             down: ByteLine::new(limit_bytes),
             connecting: true,
             deaf: false,
+            exchange,
+            breaks_off: false,
         }
     }
 
@@ -142,12 +186,20 @@ impl Pair {
         let mut more = false;
         for direction in BOTH {
             self.take_in(direction, path);
-            if self.let_out(direction, path) == Fate::Reset {
+            if self.let_out(direction, &mut path.flow) == Fate::Reset {
                 return Fate::Reset;
             }
+            if !path.flow.due.is_empty() {
+                return Fate::Stopped;
+            }
+            let breaks_off = self.breaks_off;
             let (source, sink, line) = self.ends(direction);
             let readable = source.readable && !source.read_ended && !sink.write_ended;
-            more |= readable && line.room() > 0;
+            more |= readable && line.room() > 0 && !breaks_off;
+        }
+        if self.breaks_off && self.client.write_ended {
+            self.cut(&mut path.flow);
+            return Fate::Busy;
         }
         let over = |source: &Side, sink: &Side| source.read_ended && sink.write_ended;
         if over(&self.client, &self.server) && over(&self.server, &self.client) {
@@ -179,29 +231,30 @@ impl Pair {
     }
 
     /// Ends both streams in order; bytes in flight are lost.
-    pub(super) fn cut(&mut self, path: &mut Path) {
-        self.go_deaf(path);
+    pub(super) fn cut(&mut self, flow: &mut Flow) {
+        self.vanish(flow);
         self.client.finish_writing();
         self.server.finish_writing();
     }
 
     /// Like [`Pair::cut`], but the client's end stays open.
-    pub(super) fn half_open(&mut self, path: &mut Path) {
-        self.go_deaf(path);
+    pub(super) fn half_open(&mut self, flow: &mut Flow) {
+        self.vanish(flow);
         self.server.finish_writing();
+    }
+
+    /// Loses the bytes in flight and all later ones. Both ends stay open.
+    pub(super) fn vanish(&mut self, flow: &mut Flow) {
+        flow.stats.bytes_in_flight -= self.in_flight() as u64;
+        self.up.clear();
+        self.down.clear();
+        self.deaf = true;
     }
 
     /// Makes a close send a reset instead of an orderly end.
     pub(super) fn reset_on_close(&self) {
         reset_on_close(&self.client.fd);
         reset_on_close(&self.server.fd);
-    }
-
-    fn go_deaf(&mut self, path: &mut Path) {
-        path.stats.bytes_in_flight -= self.in_flight() as u64;
-        self.up.clear();
-        self.down.clear();
-        self.deaf = true;
     }
 
     fn swallow(&mut self, path: &mut Path) -> Fate {
@@ -227,43 +280,84 @@ impl Pair {
         }
         self.connecting = false;
         if !matches!(sockopt::socket_error(&self.server.fd), Ok(Ok(()))) {
-            self.broken(Direction::Up, path);
+            self.broken(Direction::Up, &mut path.flow);
         }
     }
 
     fn take_in(&mut self, direction: Direction, path: &mut Path) {
-        if self.sink_is_gone(direction) {
+        if self.sink_is_gone(direction) || self.breaks_off {
             return;
         }
         self.look_for_late_failure(direction, path);
-        let close_delay = path.close_delay;
-        let (source, _, line) = self.ends(direction);
-        let schedule = match direction {
-            Direction::Up => &mut path.up,
-            Direction::Down => &mut path.down,
-        };
-        while source.readable && !source.read_ended && line.room() > 0 {
+        let flow = &mut path.flow;
+        if direction == Direction::Up && self.exchange.as_ref().is_some_and(|it| it.is_stopped()) {
+            self.carry(direction, &[], Instant::now(), flow);
+        }
+        while flow.due.is_empty() && !self.breaks_off {
+            let (source, _, line) = self.ends(direction);
+            if !source.readable || source.read_ended || line.room() == 0 {
+                break;
+            }
             match source.read(line.room(), &mut path.reader) {
                 Ok(None) => {}
                 Ok(Some(([], arrived))) => {
                     source.read_ended = true;
-                    line.end(schedule.due(arrived, 0) + close_delay, End::Finished);
+                    self.carry_rest(direction, arrived, flow);
                 }
                 Ok(Some((bytes, arrived))) => {
-                    for piece in bytes.chunks(schedule.piece_bytes()) {
-                        line.push(schedule.due(arrived, piece.len()), piece);
-                    }
-                    path.stats.took_in(direction, bytes.len());
+                    flow.stats.received(direction, bytes.len());
+                    self.carry(direction, bytes, arrived, flow);
                 }
                 Err(_) => {
                     source.read_ended = true;
-                    line.end(schedule.due(Instant::now(), 0), End::Reset);
+                    line.end(flow.due(direction, Instant::now(), 0), End::Reset);
                 }
             }
         }
     }
 
-    fn let_out(&mut self, direction: Direction, path: &mut Path) -> Fate {
+    /// Passes on bytes that have arrived, as far as the script lets them.
+    fn carry(&mut self, direction: Direction, bytes: &[u8], arrived: Instant, flow: &mut Flow) {
+        let (Some(exchange), Some(progress)) = (&mut self.exchange, &mut flow.progress) else {
+            self.push(direction, bytes, arrived, flow);
+            return;
+        };
+        if direction == Direction::Up {
+            let asked = exchange.ask(bytes, progress);
+            flow.due = asked.due;
+            self.push(direction, &asked.forward, arrived, flow);
+            // A reply in place of the server's can be next.
+            self.carry(Direction::Down, &[], arrived, flow);
+            return;
+        }
+        let answered = exchange.answer(bytes);
+        self.push(direction, &answered.deliver, arrived, flow);
+        if let Some(after) = answered.ends_after {
+            let due = flow.due(direction, arrived, 0) + after;
+            self.down.end(due, End::Finished);
+            self.breaks_off = true;
+        }
+    }
+
+    /// Passes on the end of a stream, after what is left of an incomplete message.
+    fn carry_rest(&mut self, direction: Direction, arrived: Instant, flow: &mut Flow) {
+        if let (Direction::Up, Some(exchange)) = (direction, &mut self.exchange) {
+            let rest = exchange.rest();
+            self.push(direction, &rest, arrived, flow);
+        }
+        let due = flow.due(direction, arrived, 0) + flow.close_delay;
+        self.ends(direction).2.end(due, End::Finished);
+    }
+
+    fn push(&mut self, direction: Direction, bytes: &[u8], arrived: Instant, flow: &mut Flow) {
+        let (.., line) = self.ends(direction);
+        for piece in bytes.chunks(flow.piece_bytes(direction)) {
+            line.push(flow.due(direction, arrived, piece.len()), piece);
+        }
+        flow.stats.took_in(bytes.len());
+    }
+
+    fn let_out(&mut self, direction: Direction, flow: &mut Flow) -> Fate {
         let now = Instant::now();
         let (_, sink, line) = self.ends(direction);
         while sink.writable && !sink.write_ended {
@@ -275,12 +369,12 @@ impl Pair {
             match send(&sink.fd, next, SendFlags::NOSIGNAL) {
                 Ok(bytes) => {
                     line.consume(bytes);
-                    path.stats.bytes_in_flight -= bytes as u64;
+                    flow.stats.bytes_in_flight -= bytes as u64;
                 }
                 Err(Errno::AGAIN) => sink.writable = false,
                 Err(Errno::INTR) => {}
                 Err(_) => {
-                    self.broken(direction, path);
+                    self.broken(direction, flow);
                     return Fate::Open;
                 }
             }
@@ -301,23 +395,19 @@ impl Pair {
         }
         source.failed = false;
         if !matches!(sockopt::socket_error(&source.fd), Ok(Ok(()))) {
-            self.broken(opposite(direction), path);
+            self.broken(opposite(direction), &mut path.flow);
         }
     }
 
     /// Handles the loss of the sink of `direction`: data in flight to it is lost, and the error travels back.
-    fn broken(&mut self, direction: Direction, path: &mut Path) {
+    fn broken(&mut self, direction: Direction, flow: &mut Flow) {
         let (_, sink, line) = self.ends(direction);
         sink.write_ended = true;
         sink.read_ended = true;
-        path.stats.bytes_in_flight -= line.len() as u64;
+        flow.stats.bytes_in_flight -= line.len() as u64;
         line.clear();
         let back = opposite(direction);
-        let schedule = match back {
-            Direction::Up => &mut path.up,
-            Direction::Down => &mut path.down,
-        };
-        let due = schedule.due(Instant::now(), 0);
+        let due = flow.due(back, Instant::now(), 0);
         self.ends(back).2.end(due, End::Reset);
     }
 
@@ -349,13 +439,15 @@ fn opposite(direction: Direction) -> Direction {
 }
 
 impl Stats {
-    fn took_in(&mut self, direction: Direction, bytes: usize) {
-        let bytes = bytes as u64;
+    fn received(&mut self, direction: Direction, bytes: usize) {
         match direction {
-            Direction::Up => self.bytes_up += bytes,
-            Direction::Down => self.bytes_down += bytes,
+            Direction::Up => self.bytes_up += bytes as u64,
+            Direction::Down => self.bytes_down += bytes as u64,
         }
-        self.bytes_in_flight += bytes;
+    }
+
+    fn took_in(&mut self, bytes: usize) {
+        self.bytes_in_flight += bytes as u64;
         self.bytes_in_flight_peak = self.bytes_in_flight_peak.max(self.bytes_in_flight);
     }
 }
