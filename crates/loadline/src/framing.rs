@@ -1,8 +1,9 @@
-//! RESP as the wire loop sees it: where replies end, and as little more as possible.
+//! RESP as the wire loop sees it, where replies end and as little more as possible, and as the fault proxy sees it.
 
+use loadline_link::script::{Ends, Messages};
 use loadline_load::reply::{Reply, Tally};
 use loadline_load::wire::Framing;
-use loadline_resp::{Decoder, Frame, Limits, ReplyKind, Skipper};
+use loadline_resp::{Decoder, Frame, Limits, ReplyKind, RequestParser, Skipper};
 
 /// Separates the replies of one connection.
 #[derive(Debug)]
@@ -78,6 +79,48 @@ fn meaning(reply: loadline_resp::Reply<'_>) -> Reply<'_> {
     }
 }
 
+/// Separates the commands of one connection, and names them by their first word.
+///
+/// A command has one reply; push messages are none. So commands after SUBSCRIBE in RESP2 or MONITOR are not matched
+/// with their replies.
+#[derive(Debug)]
+pub(crate) struct RespMessages {
+    commands: RequestParser,
+    replies: Skipper,
+}
+
+impl RespMessages {
+    /// Messages of a new connection.
+    pub(crate) fn new() -> Self {
+        let limits = Limits::default();
+        Self {
+            commands: RequestParser::new(limits),
+            replies: Skipper::new(limits),
+        }
+    }
+}
+
+impl Messages for RespMessages {
+    fn message<'b>(&'b mut self, bytes: &'b [u8]) -> Result<(usize, Option<&'b [u8]>), String> {
+        let parsed = self.commands.parse(bytes);
+        let (used, command) = parsed.map_err(|error| error.to_string())?;
+        Ok((used, command.and_then(|command| command.get(0))))
+    }
+
+    fn reply(&mut self, bytes: &[u8]) -> Result<(usize, Ends), String> {
+        let (used, reply) = self
+            .replies
+            .next(bytes)
+            .map_err(|error| error.to_string())?;
+        let ends = match reply.map(|reply| reply.kind) {
+            None => Ends::Nothing,
+            Some(ReplyKind::Push) => Ends::Other,
+            Some(_) => Ends::Reply,
+        };
+        Ok((used, ends))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,5 +158,27 @@ mod tests {
         ];
         assert_eq!(replies, wanted);
         assert_eq!(at, STREAM.len());
+    }
+
+    #[test]
+    fn commands_are_named_and_pushes_are_no_replies() {
+        let mut messages = RespMessages::new();
+        let stream = b"*2\r\n$4\r\ninCR\r\n$1\r\nk\r\nPING\r\n*1\r\n$4\r\nEX";
+        assert_eq!(messages.message(stream), Ok((21, Some(&b"inCR"[..]))));
+        assert_eq!(messages.message(&stream[21..]), Ok((6, Some(&b"PING"[..]))));
+        assert_eq!(messages.message(&stream[27..]), Ok((0, None)));
+        let ends: Vec<_> = (0..3)
+            .scan(0, |at, _| {
+                let (used, ends) = messages
+                    .reply(&b">1\r\n+news\r\n*1\r\n:1\r\n+OK"[*at..])
+                    .unwrap();
+                *at += used;
+                Some((used, ends))
+            })
+            .collect();
+        assert_eq!(
+            ends,
+            [(11, Ends::Other), (8, Ends::Reply), (3, Ends::Nothing)]
+        );
     }
 }

@@ -50,7 +50,8 @@ use bounds::{check_memory, connections, keys, threads, value_size, window};
 pub(crate) use capacity::{CapacityPlan, resolve as resolve_capacity};
 pub(crate) use clean::resolve as resolve_clean;
 pub(crate) use clients::{
-    ClientsPlan, Driver, DriverMode, Op, drivers_called, known_drivers, resolve as resolve_clients,
+    ClientsPlan, Driver, DriverMode, FAULTS, Op, drivers_called, fault_script, known_drivers,
+    resolve as resolve_clients,
 };
 pub(crate) use description::Description;
 pub(crate) use doctor::{DoctorPlan, resolve as resolve_doctor};

@@ -14,7 +14,7 @@ use loadline_measure::clients::{Behaviour, Ending, Fault, Operations};
 
 use super::way::{Server, config, way_to};
 use crate::exit::Failure;
-use crate::plan::{ClientsPlan, Driver, DriverMode, Op as Operation, run_prefix};
+use crate::plan::{ClientsPlan, Driver, DriverMode, FAULTS, Op as Operation, run_prefix};
 use crate::progress::Progress;
 use crate::session::{Session, Shell};
 use crate::systems::Opened;
@@ -32,18 +32,6 @@ const WAITING_TOGETHER: usize = 16;
 const TOGETHER: usize = 8;
 /// Least time that a call may take beyond the end of its run before it is given up.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// The faults, with the time of a run.
-const FAULTS: [(Fault, Duration); 8] = [
-    (Fault::ReplyCut, Duration::from_secs(2)),
-    (Fault::Away, Duration::from_secs(4)),
-    (Fault::Silent, Duration::from_secs(6)),
-    (Fault::Frozen, Duration::from_secs(6)),
-    (Fault::Loading, Duration::from_secs(2)),
-    (Fault::ReadOnly, Duration::from_secs(2)),
-    (Fault::Nested, Duration::from_secs(2)),
-    (Fault::HugeBulk, Duration::from_secs(3)),
-];
 
 /// A client with a fault, ready to begin.
 struct Run<'p> {

@@ -1,6 +1,7 @@
 //! `loadline clients`: which drivers call which server, by which operations.
 
 mod estimate;
+mod faults;
 mod manifest;
 mod ops;
 
@@ -12,6 +13,7 @@ use loadline_load::keys::KeyDist;
 use loadline_load::pacing::Pacing;
 use loadline_load::values::{ValueData, ValueSize};
 use loadline_measure::clients::{Gate, Side};
+use serde_json::json;
 
 use super::bounds::check_memory;
 use super::description::Description;
@@ -26,6 +28,7 @@ use crate::suggest;
 use crate::units::{count_text, duration_text, nanoseconds, value_size_text};
 use crate::workload;
 
+pub(crate) use faults::{FAULTS, fault_script};
 pub(crate) use manifest::{Driver, DriverMode};
 use manifest::{directory, drivers, given, in_folder};
 pub(crate) use ops::Op;
@@ -449,6 +452,12 @@ impl ClientsPlan {
         }
         self.describe_operations(&mut out);
         out.entry("faults", self.with_faults);
+        let scripts = FAULTS.iter().filter(|_| self.with_faults);
+        let scripts = scripts.map(|(fault, time)| {
+            let (fault, script) = (fault.to_string(), fault_script(fault));
+            json!({ "fault": fault, "duration_ns": nanoseconds(*time), "script": script })
+        });
+        out.entry("fault_scripts", scripts.collect::<Vec<_>>());
         out.entry("patience_ns", nanoseconds(self.patience));
         out.line_of(self.with_faults.then(|| {
             format!(
