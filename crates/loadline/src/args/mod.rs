@@ -7,6 +7,7 @@ mod engines;
 mod groups;
 mod judge;
 mod limits;
+mod link;
 mod modes;
 mod refusal;
 mod tiers;
@@ -34,6 +35,7 @@ pub(crate) use judge::{
     ProveArgs,
 };
 pub(crate) use limits::{LimitArg, LimitArgs};
+pub(crate) use link::LinkArgs;
 pub(crate) use modes::{ClientArgs, CodecArg, LinkArg, Mode, ModesArgs, OpArg};
 pub(crate) use refusal::refusal;
 pub(crate) use tiers::TiersArgs;
@@ -129,6 +131,9 @@ pub(crate) enum Command {
     /// Show a record again as text, Markdown, HTML, CSV or JUnit
     #[command(after_help = REPORT_HELP)]
     Report(ReportArgs),
+    /// Latency and faults between any client and server
+    #[command(after_help = link::HELP)]
+    Link(LinkArgs),
     /// Our store as a Redis-compatible server
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),

@@ -14,6 +14,7 @@ mod engine;
 mod engines;
 mod gate;
 mod judging;
+mod link;
 mod modes;
 mod prove;
 mod report;
@@ -45,6 +46,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Gate(args) => gate::run(&args),
         Command::Prove(args) => prove::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Link(args) => link::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Store(args) => store::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -13,6 +13,7 @@ mod estimate;
 mod judge;
 mod lengths;
 mod limits;
+mod link;
 mod modes;
 mod outputs;
 mod path;
@@ -62,6 +63,7 @@ pub(crate) use judge::{
 };
 pub(crate) use lengths::Length;
 pub(crate) use limits::limits;
+pub(crate) use link::LinkPlan;
 pub(crate) use modes::{Mode, ModesPlan, resolve as resolve_modes};
 pub(crate) use outputs::Outputs;
 pub(crate) use path::{PathShape, measuring_trips};

@@ -14,6 +14,7 @@ mod judge;
 mod kernel;
 mod keys;
 mod limits;
+mod link;
 mod masters;
 mod modes;
 mod outputs;

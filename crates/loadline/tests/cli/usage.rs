@@ -117,6 +117,7 @@ fn help_and_version_are_answers() {
         "gate",
         "prove",
         "report",
+        "link",
         "serve",
         "store",
         "completions",
