@@ -277,7 +277,7 @@ impl Opened {
     /// this process.
     pub(crate) fn own_threads(&self) -> Threads {
         match (&self.access, &self.target) {
-            // The null server's threads for connections are not those of an engine.
+            // The null server's thread is not one of an engine.
             (_, Target::Engine(engine)) if engine.choice == Choice::Null => Threads::none(),
             (Access::Engine(engine), _) => Threads::of_engine(engine.threads().to_vec()),
             _ => self
