@@ -25,10 +25,10 @@ pub struct Script {
 /// Something that fails, once or repeatedly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// When it fails.
+    /// The moments of failure.
     #[serde(flatten)]
     pub when: Trigger,
-    /// What fails.
+    /// The failure.
     pub action: Action,
     /// The connections that are affected. A reply that is cut or replaced is always one of the triggering connection.
     #[serde(default)]
@@ -53,7 +53,7 @@ pub struct Trigger {
     pub times: Option<u64>,
 }
 
-/// What a trigger counts.
+/// The unit of a trigger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Counts {
@@ -87,7 +87,7 @@ pub enum Scope {
     Connection,
 }
 
-/// What happens at a step. With a message as its trigger, a fault happens before the message is forwarded, and bytes in
+/// The event at a step. With a message as its trigger, a fault happens before the message is forwarded, and bytes in
 /// flight that the fault loses can include earlier messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -134,7 +134,7 @@ pub trait Messages: Send {
     fn reply(&mut self, bytes: &[u8]) -> Result<(usize, Ends), String>;
 }
 
-/// What ends with the last of some bytes from a server.
+/// The unit that ends with the last of some bytes from a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
     /// Nothing: more bytes follow.

@@ -16,7 +16,7 @@ use crate::interrupt::interrupt;
 use crate::plan::LinkPlan;
 use crate::targets::servers::LISTENING;
 
-/// How often faults are looked for, which does not change when they happen.
+/// Interval at which faults are looked for, which does not change when they happen.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The most connections at a time, which take two descriptors each.
 const MOST_CONNECTIONS: usize = 10_000;

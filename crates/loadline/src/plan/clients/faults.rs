@@ -26,7 +26,7 @@ const FIRST: u64 = 6;
 const CUT_EVERY: u64 = 5;
 /// Error replies in a row.
 const REFUSALS: u64 = 5;
-/// How long the server is away.
+/// Time for which the server is away.
 const AWAY: Duration = Duration::from_secs(1);
 /// Arrays in each other.
 const NESTED: u32 = 200_000;

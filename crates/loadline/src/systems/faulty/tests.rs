@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// What the scripts say: the INCR at which a fault begins, error replies in a row, and the time that a server is away.
+/// Values of the scripts: the INCR at which a fault begins, error replies in a row, and the time that a server is away.
 const FIRST: u64 = 6;
 const REFUSALS: u64 = 5;
 const AWAY: Duration = Duration::from_secs(1);
