@@ -14,7 +14,7 @@ use crate::files;
 use crate::framing::RespMessages;
 use crate::interrupt::interrupt;
 use crate::plan::LinkPlan;
-use crate::targets::servers::LISTENING;
+use crate::systems::servers::LISTENING;
 
 /// Interval at which faults are looked for, which does not change when they happen.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
