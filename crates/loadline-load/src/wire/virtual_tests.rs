@@ -214,13 +214,24 @@ impl Transport for Socket {
 /// Drives `world` at the rate over windows that end by `stops`, with `window` operations in flight on each of four
 /// connections. The block has been due for `overdue`.
 fn drive(world: World, stops: &[Stop], window: u32, overdue: Duration) -> Vec<Outcome> {
-    let (windows_ns, stop) = windows::layout(stops, RATE);
+    drive_at(RATE, world, stops, window, overdue)
+}
+
+/// The same at another rate.
+fn drive_at(
+    rate: f64,
+    world: World,
+    stops: &[Stop],
+    window: u32,
+    overdue: Duration,
+) -> Vec<Outcome> {
+    let (windows_ns, stop) = windows::layout(stops, rate);
     let board = Board::new(Duration::from_secs(1), 1);
     let place = Place {
         overdue,
         windows_ns: &windows_ns,
     };
-    let windows = drive_thread(world, (0, 1), (stop, place), window, &board);
+    let windows = drive_thread(world, (0, 1), (rate, stop, place), window, &board);
     assert!(windows.error.is_none(), "{:?}", windows.error);
     windows.outcomes
 }
@@ -229,7 +240,7 @@ fn drive(world: World, stops: &[Stop], window: u32, overdue: Duration) -> Vec<Ou
 fn drive_thread(
     world: World,
     thread: (usize, usize),
-    (stop, place): (Stop, Place<'_>),
+    (rate, stop, place): (f64, Stop, Place<'_>),
     window: u32,
     board: &Board,
 ) -> Windows {
@@ -261,7 +272,7 @@ fn drive_thread(
     }
     let block = Block {
         pacing: Pacing::Open {
-            rate: RATE,
+            rate,
             arrivals: ArrivalProcess::Uniform,
         },
         stop,
@@ -284,8 +295,8 @@ fn p99(outcomes: &[Outcome]) -> u64 {
 }
 
 /// The p99 that follows from the schedule of six seconds: what is due while the server is stopped waits for its end.
-fn p99_on_paper(stop: Period) -> u64 {
-    let gap_ns = (1e9 / RATE) as u64;
+fn p99_on_paper(rate: f64, stop: Period) -> u64 {
+    let gap_ns = (1e9 / rate) as u64;
     let count = 6 * S / gap_ns;
     let mut times: Vec<u64> = (0..count)
         .map(|number| {
@@ -324,7 +335,7 @@ fn stop_at_any_moment_shows_in_the_p99() {
             ..World::default()
         };
         let outcomes = drive(world, &ten_rounds(), 1, Duration::ZERO);
-        let (found, paper) = (p99(&outcomes), p99_on_paper(stop));
+        let (found, paper) = (p99(&outcomes), p99_on_paper(RATE, stop));
         // Below a millisecond, the steps of the virtual time matter.
         if found.abs_diff(paper) > paper / 20 + MS / 10 {
             wrong.push((from_ns / MS, found / US, paper / US));
@@ -336,6 +347,30 @@ fn stop_at_any_moment_shows_in_the_p99() {
     }
     println!("{} wrong", wrong.len());
     assert!(wrong.is_empty(), "ms, us, us on paper: {wrong:?}");
+}
+
+/// 10,000 operations become due during the stop, and the schedule goes on while they are sent.
+#[test]
+fn operations_behind_a_stop_at_a_high_rate_are_all_sent_and_counted_late() {
+    const HIGH: f64 = 10_000.0;
+    for from_ns in [177 * MS, 2_577 * MS, 5_577 * MS] {
+        let stop = (from_ns, from_ns + S);
+        let world = World {
+            stops: vec![stop],
+            ..World::default()
+        };
+        let outcomes = drive_at(HIGH, world, &ten_rounds(), 1, Duration::ZERO);
+        let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+        let (ops, not_sent) = (sum(|block| block.ops), sum(|block| block.not_sent));
+        let (found, paper) = (p99(&outcomes), p99_on_paper(HIGH, stop));
+        println!(
+            "{ops} of 60000, p99 {} us, {} on paper",
+            found / US,
+            paper / US
+        );
+        assert_eq!((ops, not_sent), (60_000, 0), "from {from_ns}");
+        assert!(found.abs_diff(paper) <= paper / 20, "from {from_ns}");
+    }
 }
 
 /// The cause that a record would give for a stall of a server on this machine.
@@ -446,7 +481,7 @@ fn drive_ten_rounds(world: World, thread: (usize, usize), board: &Board) -> Wind
         overdue: Duration::ZERO,
         windows_ns: &windows_ns,
     };
-    drive_thread(world, thread, (stop, place), 1, board)
+    drive_thread(world, thread, (RATE, stop, place), 1, board)
 }
 
 fn ops(windows: &Windows) -> Vec<u64> {
