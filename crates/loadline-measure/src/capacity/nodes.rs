@@ -12,6 +12,9 @@ const STEP: f64 = 1.045;
 pub(super) const LEAD: i64 = 5;
 /// The number of trials without a decision at which a rate counts as mixed: it holds about as often as not.
 const MOST_UNDECIDED: u32 = 15;
+/// The highest rate that is tried for an upper bound alone, as a multiple of the closed loop's. It is that much, because a
+/// disturbed machine can be several times faster later.
+const MOST_LOAD: f64 = 8.0;
 /// The search leaves a rate once this many trials were spoiled for each one that counts, plus one.
 const MOST_SPOILED: u32 = 8;
 
@@ -168,7 +171,7 @@ impl Nodes {
         let open = tried().find(|node| self.status(*node) == Status::Open);
         let top = tried().next_back().unwrap_or(high);
         let Some(bad) = tried().find(|node| self.status(*node) == Status::Bad) else {
-            let risen = (top + leap(top)).min(self.highest);
+            let risen = (top + leap(top)).min(self.near(MOST_LOAD));
             return open.or((risen > top).then_some(risen));
         };
         let open = open.filter(|node| *node < bad);

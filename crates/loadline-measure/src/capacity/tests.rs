@@ -200,7 +200,8 @@ fn interval_of_a_noisy_server_holds_its_capacity() {
         200
     };
     let (mut stated, mut right, mut open, mut widths) = (0, 0, 0, Vec::new());
-    for seed in 0..seeds {
+    // The first 2,000 were looked at when the search was tuned.
+    for seed in 10_000..10_000 + seeds {
         let mut rng = SmallRng::seed_from_u64(seed);
         let weather = any_weather(&mut rng);
         let (model, limit) = SERVERS[seed as usize % SERVERS.len()];
