@@ -52,16 +52,10 @@ pub(super) fn count(session: &mut Session<'_>, progress: &Progress) -> Result<()
         .iter()
         .filter(|case| subjects::can_count(case))
         .collect();
-    let can_start = |target: &Target| {
-        matches!(
-            target,
-            Target::Embedded | Target::Slowed(_) | Target::Spawn(_)
-        )
-    };
     if cases.is_empty() || control.interrupted() {
         return Ok(());
     }
-    if !plan.targets.iter().all(can_start) {
+    if !plan.targets.iter().all(Target::is_started) {
         record.not_counted = Some(
             "Instructions per operation were not counted: valgrind counts only servers that Loadline starts. To count one with the settings of a running server, use `compare TARGET --like-config NAME=VALUE`, or start it from its configuration file: spawn:redis-server?config=FILE."
                 .to_owned(),
