@@ -184,6 +184,17 @@ pub fn list(names: &[&str]) -> String {
     }
 }
 
+/// "a, b and 5 others": as many names as a sentence has room for.
+#[must_use]
+pub fn few(names: &[&str]) -> String {
+    const MOST: usize = 3;
+    if names.len() <= MOST {
+        return list(names);
+    }
+    let (named, others) = names.split_at(MOST - 1);
+    format!("{} and {} others", named.join(", "), others.len())
+}
+
 /// "1 round", "2 rounds".
 #[must_use]
 pub fn plural(count: u64, noun: &str) -> String {

@@ -46,9 +46,9 @@ pub(crate) struct Section {
     /// May be empty.
     pub(crate) heading: String,
     pub(crate) blocks: Vec<Block>,
-    /// Whether a printer that can may show the heading only at first.
+    /// Whether a printer that can shows the heading only at first.
     pub(crate) folded: bool,
-    /// Entries of its lists that a brief text report shows; `None` for all.
+    /// Entries of its lists that a brief text report shows, and that are not folded; `None` for all.
     pub(crate) brief: Option<usize>,
 }
 
@@ -68,6 +68,9 @@ pub(crate) enum Block {
     /// Figures for machines, which only the CSV printer shows.
     Data(Data),
 }
+
+/// The most further lines of an entry that are shown.
+pub(crate) const MOST_FURTHER: usize = 3;
 
 /// An entry of a list.
 #[derive(Debug, Default, Clone)]
@@ -361,6 +364,14 @@ impl Section {
             brief: None,
         })
     }
+
+    /// The section, whose heading is shown only at first.
+    pub(crate) fn fold(self) -> Self {
+        Self {
+            folded: true,
+            ..self
+        }
+    }
 }
 
 impl Item {
@@ -370,6 +381,14 @@ impl Item {
             text: text.into(),
             ..Self::default()
         }
+    }
+
+    /// The first `most` further lines, and the number of the others.
+    pub(crate) fn further(&self, most: usize) -> Vec<String> {
+        let others = self.more.len().saturating_sub(most);
+        let others = (others > 0).then(|| format!("and {others} more of this kind"));
+        let first = self.more.iter().take(most).cloned();
+        first.chain(others).collect()
     }
 
     /// The entry with what it is about.

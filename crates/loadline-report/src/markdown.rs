@@ -5,14 +5,14 @@ use loadline_measure::record::Record;
 
 use crate::Asked;
 use crate::clean::{plain, shortened};
-use crate::document::{Block, Cell, Checks, Document, Item, Section, Table};
+use crate::document::{Block, Cell, Checks, Document, Item, MOST_FURTHER, Section, Table};
 use crate::view;
 
 /// GitHub takes 1 MiB per step and others take less; a comment on a pull request takes 64 KiB.
 const MOST_BYTES: usize = 60 << 10;
 
-/// Room for the end: the end of a fold, the notice of omitted lines, and the last line.
-const END_BYTES: usize = 1 << 10;
+/// Room for folds, the notice of omitted lines, and the last line.
+const END_BYTES: usize = 4 << 10;
 
 /// A cell or a sentence is cut where it is longer, in columns of text.
 const MOST_COLUMNS: usize = 400;
@@ -129,8 +129,8 @@ fn print_checks(out: &mut Bounded, checks: &Checks) {
 }
 
 fn item(item: &Item) -> String {
-    let lines = std::iter::once(&item.text).chain(&item.more);
-    let text = lines.map(|line| cut(line)).collect::<Vec<_>>().join("; ");
+    let lines = std::iter::once(item.text.clone()).chain(item.further(MOST_FURTHER));
+    let text = lines.map(|line| cut(&line)).collect::<Vec<_>>().join("; ");
     let advice = if item.advice.is_empty() {
         String::new()
     } else {

@@ -7,7 +7,7 @@ use crate::compare::Verdict;
 use crate::record::Case;
 use crate::words;
 
-/// Names are listed up to here, then counted.
+/// Names that follow a count, up to here.
 const MOST_NAMED: usize = 3;
 
 impl Clients {
@@ -219,6 +219,8 @@ fn best(group: &[Entry<'_>]) -> String {
     let cpu = leader(Metric::ClientCpu, group, |case| {
         case.cost.client_cpu_ns_per_op
     });
+    // A client that was measured alone is not the first of any.
+    let is_alone = group.len() == 1;
     let mut clauses = Vec::new();
     if let Some(leader) = speed {
         let (most, shown): (_, fn(f64) -> String) = if is_open {
@@ -233,6 +235,7 @@ fn best(group: &[Entry<'_>]) -> String {
             format!("{shown} operations per second")
         };
         clauses.push(match leader.only() {
+            Some(name) if is_alone => format!("{name} with {figure}"),
             Some(name) => format!("{most} is {name} with {figure}"),
             None => format!(
                 "no client was shown to be the {most}: {} are not separated, with {figure}",
@@ -243,6 +246,7 @@ fn best(group: &[Entry<'_>]) -> String {
     if let Some(leader) = cpu {
         let shown = leader.range(words::duration);
         clauses.push(match leader.only() {
+            Some(_) if is_alone => format!("{shown} of CPU time per operation"),
             Some(name) => format!("least CPU time by {name} with {shown} per operation"),
             None => format!(
                 "least CPU time by {}, with {shown} per operation",
@@ -250,7 +254,8 @@ fn best(group: &[Entry<'_>]) -> String {
             ),
         });
     }
-    format!("{title}: {}.", clauses.join("; "))
+    let gap = if is_alone { " and " } else { "; " };
+    format!("{title}: {}.", clauses.join(gap))
 }
 
 /// The clients at the front of an operation, which the rounds do not separate, with a figure of each that is smaller for better
@@ -332,7 +337,7 @@ fn level<'c>(
     level.copied().collect()
 }
 
-/// The names of clients, or their number if there are many; ours come last.
+/// The names of a few clients, and the number of the others; ours come last.
 fn named(entries: &[Entry<'_>]) -> String {
     let mut entries = entries.to_vec();
     entries.sort_by_key(Entry::is_ours);
@@ -340,12 +345,7 @@ fn named(entries: &[Entry<'_>]) -> String {
         .iter()
         .map(|entry| entry.case.subject.name.as_str())
         .collect();
-    if names.len() <= MOST_NAMED {
-        words::list(&names)
-    } else {
-        let more = names.len() - (MOST_NAMED - 1);
-        format!("{} and {more} others", names[..MOST_NAMED - 1].join(", "))
-    }
+    words::few(&names)
 }
 
 /// The findings of the runs with faults, as counts of clients.
@@ -388,8 +388,17 @@ fn faults(all: &[Behaviour]) -> String {
             format!("waited over {over} for a reply"),
         ),
     ];
+    let seen = kinds.iter().filter(|(drivers, _)| !drivers.is_empty());
+    if total == 1 {
+        let what: Vec<&str> = seen.map(|(_, what)| what.as_str()).collect();
+        let what = match &what[..] {
+            [] => "executed no write twice, lost no acknowledged one, did not crash, and waited for no reply when the run ended".to_owned(),
+            what => words::list(what),
+        };
+        return format!("With faults, {} {what}.", all[0].subject);
+    }
     let mut clauses: Vec<String> = Vec::new();
-    for (drivers, what) in kinds.iter().filter(|(drivers, _)| !drivers.is_empty()) {
+    for (drivers, what) in seen {
         let clients = if clauses.is_empty() { " clients" } else { "" };
         let names = if drivers.len() <= MOST_NAMED {
             format!(" ({})", words::list(drivers))

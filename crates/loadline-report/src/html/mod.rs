@@ -4,9 +4,12 @@ mod flame;
 mod svg;
 
 use loadline_measure::record::Record;
+use loadline_measure::words;
 
 use crate::clean::{columns, escaped, shortened};
-use crate::document::{Block, Checks, Document, Flame, Item, Plot, Row, Section, Table, Tone};
+use crate::document::{
+    Block, Checks, Document, Flame, Item, MOST_FURTHER, Plot, Row, Section, Table, Tone,
+};
 use crate::view;
 
 const STYLE: &str = include_str!("style.css");
@@ -79,7 +82,7 @@ impl Page {
                         escaped(text)
                     ));
                 }
-                Block::List(items) => self.list(items),
+                Block::List(items) => self.brief_list(items, section.brief),
                 Block::Facts(facts) => self.facts(facts),
                 Block::Table(table) => self.table(table),
                 Block::Plot(plot) => plots.push(plot),
@@ -203,6 +206,19 @@ impl Page {
         self.push("</ul>\n");
     }
 
+    /// A list whose entries after the first `shown` are folded.
+    fn brief_list(&mut self, items: &[Item], shown: Option<usize>) {
+        let shown = shown.unwrap_or(items.len()).min(items.len());
+        let (first, others) = items.split_at(shown);
+        self.list(first);
+        if !others.is_empty() {
+            let summary = words::plural(others.len() as u64, "other finding");
+            self.push(&format!("<details>\n<summary>{summary}</summary>\n"));
+            self.list(others);
+            self.push("</details>\n");
+        }
+    }
+
     fn list(&mut self, items: &[Item]) {
         if items.is_empty() {
             return;
@@ -216,8 +232,8 @@ impl Page {
                 format!("<strong class=\"{}\">{label}</strong>: ", class(item.tone))
             };
             self.push(&format!("<li>{label}{}", escaped(&item.text)));
-            for more in &item.more {
-                self.push(&format!("<br>{}", escaped(more)));
+            for more in item.further(MOST_FURTHER) {
+                self.push(&format!("<br>{}", escaped(&more)));
             }
             if !item.advice.is_empty() {
                 let advice = escaped(&item.advice);

@@ -82,6 +82,10 @@ async function check({ name, width, html }) {
   const loaded = new Promise((resolve) => { frame.onload = resolve; });
   document.body.append(frame);
   await loaded;
+  // What is folded is looked at too.
+  for (const folded of frame.contentDocument.querySelectorAll("details")) {
+    folded.open = true;
+  }
   const root = frame.contentDocument.documentElement;
   if (root.scrollWidth > root.clientWidth) {
     problems.push([name, "overflow", root.scrollWidth]);

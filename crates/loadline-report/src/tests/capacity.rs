@@ -104,8 +104,8 @@ fn sentence(change: impl Fn(&Attempt, Trial) -> Trial) -> String {
 fn a_search_in_a_pipe() {
     insta::assert_snapshot!(text(&record(), &PIPE), @r#"
     redis-server carries 97.0k operations per second [97.0k, 101.4k] with p99 below
-      2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms;
-      there the server's CPU was 99 % busy, so the server is the limit.
+      2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms.
+      There the server's CPU was 99 % busy, so the server is the limit.
 
     Response time by rate
     Response time by rate, on a log scale: . p50 * p99 o p99.9
@@ -250,10 +250,8 @@ fn without_a_rate_the_sentence_says_what_is_known() {
     );
 }
 
-/// Sentences contradict neither each other nor themselves: one speed of the closed loop is never given without the
-/// one that it is compared with.
-#[test]
-fn sentence_without_a_confirmed_rate_leads_with_the_bounds() {
+/// A search whose trials are spoiled by pauses from a rate on.
+fn spoiled() -> Capacity {
     let pause = Duration::from_micros(3_600);
     let paused = |attempt: &Attempt| match serve(attempt) {
         trial if attempt.role == Role::Closed || attempt.rate < 30_000.0 => trial,
@@ -269,12 +267,29 @@ fn sentence_without_a_confirmed_rate_leads_with_the_bounds() {
             ..trial
         },
     };
-    let answer = searched("p99<2ms", paused);
+    searched("p99<2ms", paused)
+}
+
+/// The report of a search without a confirmed rate, on a server with a usual address.
+pub(super) fn bounded() -> Record {
+    let answer = spoiled();
+    let findings = capacity_findings("redis://127.0.0.1:6379", &answer);
+    Record {
+        findings,
+        ..with(answer)
+    }
+}
+
+/// Sentences contradict neither each other nor themselves: one speed of the closed loop is never given without the
+/// one that it is compared with.
+#[test]
+fn sentence_without_a_confirmed_rate_leads_with_the_bounds() {
+    let answer = spoiled();
     let found = capacity_findings("redis-server", &answer);
     let lower = answer.lower.unwrap();
     assert!(lower.held >= 5 && lower.rate < 30_000.0, "{lower:?}");
     let begin = format!(
-        "redis-server carries between {} and {} operations per second with p99 < 2 ms ({} trials held the limit; {} trials at ",
+        "redis-server carries between {} and {} operations per second with p99 < 2 ms ({} trials held; {} trials failed at ",
         words::count(lower.rate),
         words::count(answer.interval().1.unwrap()),
         lower.held,
@@ -331,7 +346,7 @@ fn lower_bound_without_an_upper_one_is_the_answer_too() {
     };
     assert_eq!(
         capacity_findings("redis", &open)[0],
-        "redis carries at least 19.2k operations per second with p99 < 2 ms (5 trials held the limit; 12 at that rate were spoiled); no upper bound found, since the time was over."
+        "redis carries at least 19.2k operations per second with p99 < 2 ms (5 trials held, 12 spoiled). No upper bound was found, since the time was over."
     );
     open.curve[0].trials = open.confirmations;
     let shown = text(&with(open.clone()), &PIPE);
@@ -406,7 +421,7 @@ fn junit_has_a_test_case_for_the_limit_and_none_for_the_trials() {
     <testsuites name="loadline" tests="2" failures="0" errors="0" skipped="0" time="31.200">
       <testsuite name="Capacity: get on redis-server" tests="1" failures="0" errors="0" skipped="0" time="0.000" timestamp="2026-02-03T04:05:06Z">
         <testcase name="verdict" classname="loadline.verdict">
-          <system-out>redis-server carries 97.0k operations per second [97.0k, 101.4k] with p99 below 2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms; there the server&#39;s CPU was 99 % busy, so the server is the limit.</system-out>
+          <system-out>redis-server carries 97.0k operations per second [97.0k, 101.4k] with p99 below 2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms. There the server&#39;s CPU was 99 % busy, so the server is the limit.</system-out>
         </testcase>
       </testsuite>
       <testsuite name="capacity of redis-server" tests="1" failures="0" errors="0" skipped="0" time="31.200" timestamp="2026-02-03T04:05:06Z">
@@ -421,7 +436,7 @@ fn junit_has_a_test_case_for_the_limit_and_none_for_the_trials() {
             <property name="confirmations_held" value="5"/>
             <property name="confirmations" value="5"/>
           </properties>
-          <system-out>redis-server carries 97.0k operations per second [97.0k, 101.4k] with p99 below 2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms; there the server&#39;s CPU was 99 % busy, so the server is the limit.</system-out>
+          <system-out>redis-server carries 97.0k operations per second [97.0k, 101.4k] with p99 below 2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms. There the server&#39;s CPU was 99 % busy, so the server is the limit.</system-out>
         </testcase>
       </testsuite>
     </testsuites>

@@ -2,7 +2,7 @@
 
 use loadline_measure::Record;
 use loadline_measure::engines::{Allocations, Engines, Footprint, Operation};
-use loadline_measure::record::{Answer, Case, RoundSummary, SubjectKind};
+use loadline_measure::record::{Answer, Case, RoundSummary, SubjectKind, ValueBytes};
 
 use super::{PIPE, TERMINAL, fixture};
 use crate::{TextOptions, html, markdown, text};
@@ -133,6 +133,18 @@ fn every_operation_has_a_plot_by_engine_and_class() {
         assert_eq!(page.matches(&title).count(), plots, "{row}");
     }
     assert!(page.contains(">always</span>"), "the colours have a key");
+    // A page of all tables and plots is as tall as twenty screens.
+    let mut folded = page.split("<summary>").skip(1);
+    for heading in [
+        "Durability process",
+        "Durability always",
+        "Time per operation",
+    ] {
+        assert!(
+            folded.next().is_some_and(|part| part.starts_with(heading)),
+            "{heading}"
+        );
+    }
     // Text has the needs without an empty place for the plots.
     for text in [text(&record(), &TERMINAL), markdown(&record())] {
         assert!(!text.contains("time per operation"), "{text}");
@@ -275,11 +287,29 @@ fn needs_name_an_engine_where_the_rounds_tell() {
     assert_said(
         &text,
         &[
-            "Fastest durable writes: process, 64 B values: store with 500 ns per operation, 3.00 times [3.00, 3.00] as fast as heed; always, 64 B values: inconclusive between store and heed.",
-            "Fastest reads: memory, 64 B values: map with 50 ns per operation, alone in its class.",
+            "Fastest durable writes: process: store with 500 ns per operation, 3.00 times [3.00, 3.00] as fast as heed; always: inconclusive between store and heed.",
+            "Fastest reads: memory: map with 50 ns per operation, alone in its class.",
         ],
     );
     assert!(!text.contains("The claims"), "{text}");
+}
+
+#[test]
+fn needs_count_engines_that_are_level_and_name_sizes_that_differ() {
+    let uneven = [90_000, 120_000].repeat(6);
+    let mut cases: Vec<Case> = ["store", "heed", "redb", "fjall", "sqlite"]
+        .map(|engine| timed(engine, "put", "always", &uneven))
+        .into();
+    let level = "always: inconclusive between store, heed and 3 others.";
+    assert_said(&said(cases.clone(), Vec::new(), false), &[level]);
+    let mut large = timed("store", "put", "always", &uneven);
+    large.scenario.value_bytes = ValueBytes::Fixed(1_024);
+    cases.push(large);
+    let sizes = [
+        "always, 64 B values: inconclusive",
+        "always, 1 KiB values: store",
+    ];
+    assert_said(&said(cases, Vec::new(), false), &sizes);
 }
 
 #[test]

@@ -161,7 +161,9 @@ fn markdown_keeps_its_tables() {
         let columns = bars(table.lines().next().unwrap());
         assert!(table.lines().all(|line| bars(line) == columns), "{table}");
     }
-    assert!(!page.contains('<') && !page.contains('@'), "{page}");
+    let own = ["<details>", "</details>", "<summary>", "</summary>"];
+    let foreign = own.iter().fold(page, |page, tag| page.replace(tag, ""));
+    assert!(!foreign.contains(['<', '@']), "{foreign}");
 }
 
 #[test]

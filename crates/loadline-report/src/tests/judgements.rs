@@ -597,6 +597,32 @@ fn headline_leads_with_work_where_it_was_counted() {
     );
 }
 
+/// Work of four cases, which all changed.
+pub(super) fn of_work() -> Judgement {
+    let cases = [
+        ("get", 0.908),
+        ("set", 0.89),
+        ("getset-70-30", 1.02),
+        ("get pipeline 16", 0.983),
+    ];
+    let rows = cases.map(|(case, ratio)| Row {
+        case: case.to_owned(),
+        ..counted(ratio, RowVerdict::Faster)
+    });
+    judgement(Outcome::None, rows.into())
+}
+
+#[test]
+fn headline_about_work_names_more_of_it_first_and_counts_the_rest() {
+    let found = first_sentence(&of_work());
+    assert!(
+        found.starts_with(
+            "No regression: work per operation: getset-70-30 2.0 % higher [1.0, 3.0], set 11 % lower [10, 12], and 2 other changes; "
+        ),
+        "{found}"
+    );
+}
+
 /// A comparison at a pressure of 97 %, whose rounds scatter by more than two decades.
 fn noisy(verdict: RowVerdict, ratio: f64, lo: f64) -> Row {
     Row {

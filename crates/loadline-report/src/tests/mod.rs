@@ -170,10 +170,10 @@ fn no_line_is_wider_than_the_terminal() {
     }
     let narrow = text(&fixture::two_targets(), &TextOptions { width: 40, ..PIPE });
     assert!(
-        narrow.contains("\n  p99.9 "),
+        narrow.contains("\n  p99 "),
         "text without room is below: {narrow}"
     );
-    assert!(narrow.contains(", CPU us/op "), "{narrow}");
+    assert!(narrow.contains("CPU us/op 5.07+7.87\n"), "{narrow}");
 }
 
 #[test]
@@ -185,8 +185,8 @@ fn a_narrow_terminal_keeps_the_ratio_below_its_row() {
     );
 }
 
-/// A brief report names three findings, those about the measurement before those about the setup of the machine, and
-/// where the others are.
+/// A brief report names three findings in short, those about the measurement before those about the setup of the machine,
+/// another advice of one of them after both, and where the others are.
 #[test]
 fn brief_text_has_three_findings() {
     let mut record = fixture::one_target();
@@ -201,6 +201,14 @@ fn brief_text_has_three_findings() {
         finding(Rule::HugePages, Severity::Warning),
         finding(Rule::OutputLimit, Severity::Info),
         finding(Rule::Contention, Severity::Warning),
+        Finding {
+            what_to_do: "something else".to_owned(),
+            ..finding(Rule::Contention, Severity::Warning)
+        },
+        Finding {
+            evidence: "seen again".to_owned(),
+            ..finding(Rule::Contention, Severity::Warning)
+        },
         finding(Rule::GeneratorBound, Severity::Warning),
         finding(Rule::ErrorReplies, Severity::Critical),
     ];
@@ -217,8 +225,50 @@ fn brief_text_has_three_findings() {
             "critical LL007: seen",
             "warning LL005: seen",
             "warning LL003: seen",
-            "2 other findings: --verbose",
+            "3 other findings: --verbose",
         ]
     );
-    assert_eq!(found(true).len(), 5);
+    assert_eq!(found(true).len(), 6);
+    let whole = |verbose| text(&record, &TextOptions { verbose, ..PIPE });
+    assert!(whole(true).contains("seen again"));
+    assert!(
+        whole(false).contains("and 1 more of this kind") && !whole(false).contains("seen again")
+    );
+    let page = html(&record);
+    let (shown, folded) = page.split_once("<summary>3 other findings").unwrap();
+    let counts = [shown, folded].map(|part| part.matches(" LL0").count());
+    assert_eq!(counts, [3, 3]);
+}
+
+/// What a newcomer reads, on 80 columns.
+fn first_sentence(record: &Record) -> String {
+    let text = text(record, &PIPE);
+    let answer: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+    let answer = answer.join("\n");
+    let end = answer.match_indices('.').find(|(place, _)| {
+        let next = answer[place + 1..].chars().next();
+        next.is_none_or(char::is_whitespace)
+    });
+    answer[..=end.expect("a sentence ends").0].to_owned()
+}
+
+#[test]
+fn first_sentence_takes_three_lines_at_most() {
+    let mut judged = fixture::two_targets();
+    judged.judgement = Some(judgements::of_work());
+    for (name, record) in [
+        ("one target", fixture::one_target()),
+        ("two targets", fixture::two_targets()),
+        ("judged", judged),
+        ("open loop", fixture::open_loop()),
+        ("capacity", capacity::record()),
+        ("bounded capacity", capacity::bounded()),
+        ("sweep", sweep::record()),
+        ("engines", engines::record()),
+        ("clients", clients::record()),
+        ("tiers", tiers::record()),
+    ] {
+        let sentence = first_sentence(&record);
+        assert!(sentence.lines().count() <= 3, "{name}:\n{sentence}");
+    }
 }

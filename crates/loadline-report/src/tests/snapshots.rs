@@ -469,13 +469,15 @@ fn two_targets_in_markdown() {
     - embedded carried 640000 operations per second of get, pipeline 16.
     - spawn:redis-server carried 908000 operations per second of get, pipeline 16, where its CPU was 98 % busy, so the server was the limit.
 
-    ### How to read this
+    <details><summary>How to read this</summary>
 
     - CPU us/op: CPU time of the generator + of the server per operation.
     - A closed loop waits for replies before it sends more: it shows capacity. For claims about response times use --rate.
     - ratio: the median over rounds of the second figure over the first in the same round, with its interval. "detects": the smallest change that these rounds can detect.
 
-    ### Where and how it was measured
+    </details>
+
+    <details><summary>Where and how it was measured</summary>
 
     - **run**: Loadline 0.1.0, 7f3a91, 2026-02-03T04:05:06Z
     - **method**: Measured in 12 rounds per case, the targets interleaved in random order; closed loop; seed 42, 31.2 s in all.
@@ -483,6 +485,8 @@ fn two_targets_in_markdown() {
     - **embedded**: Loadline 0.1.0
     - **spawn:redis-server**: Redis 7.0.15
     - **command**: loadline run
+
+    </details>
     "#);
 }
 

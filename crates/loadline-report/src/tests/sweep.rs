@@ -229,17 +229,21 @@ fn a_sweep_in_markdown() {
 
     Doctor: no findings.
 
-    ### How to read this
+    <details><summary>How to read this</summary>
 
     - Times are those of all operations of a column; \~ is extrapolated from as many as the budget of a cell allowed. Operations per second, quantiles and CPU (microseconds of the client) are those of the highest count that was measured, per operation: in a call of many, each takes as long as the call.
     - "too few": fewer than 100 samples lie beyond that percentile.
 
-    ### Where and how it was measured
+    </details>
+
+    <details><summary>Where and how it was measured</summary>
 
     - **run**: Loadline 0.1.0, 7f3a91, 2026-02-03T04:05:06Z
     - **method**: Measured in 10 rounds per case; closed loop; seed 42, 31.2 s in all.
     - **machine**: 2 CPUs, Example CPU 3.0 GHz, 8 GiB of memory, Linux 6.1.0, container, CPU pressure up to 4.3 %
     - **command**: loadline run
+
+    </details>
     "#);
 }
 

@@ -14,7 +14,7 @@ use loadline_measure::words;
 
 use crate::Asked;
 use crate::clean::plain;
-use crate::document::{Block, Checks, Document, Item, Plot, Section, Spread, Tone};
+use crate::document::{Block, Checks, Document, Item, MOST_FURTHER, Plot, Section, Spread, Tone};
 use crate::view;
 use page::{Page, Style};
 
@@ -98,7 +98,7 @@ fn print_section(page: &mut Page, section: &Section, options: &TextOptions) {
     let is_shown = section.blocks.iter().any(|block| match block {
         Block::Checks(checks) => checks.shown,
         Block::Flames(_) | Block::Data(_) => false,
-        Block::Plot(_) => section.blocks.len() > 1 || options.unicode,
+        Block::Plot(plot) => is_drawn(plot) && (section.blocks.len() > 1 || options.unicode),
         _ => true,
     });
     if !is_shown {
@@ -113,8 +113,7 @@ fn print_section(page: &mut Page, section: &Section, options: &TextOptions) {
         match block {
             Block::Sentence(tone, text) => page.wrapped(style_of(*tone), "", "  ", &plain(text)),
             Block::List(items) => {
-                let shown = section.brief.filter(|_| !options.verbose);
-                print_list(page, items, shown.unwrap_or(items.len()));
+                print_list(page, items, section.brief.filter(|_| !options.verbose));
             }
             Block::Facts(facts) => {
                 for (name, value) in facts {
@@ -139,6 +138,15 @@ fn print_section(page: &mut Page, section: &Section, options: &TextOptions) {
     print_spreads(page, &spreads);
 }
 
+/// Whether a plot of this kind is drawn in a text at all.
+fn is_drawn(plot: &Plot) -> bool {
+    match plot {
+        Plot::Lines(lines) => lines.in_text,
+        Plot::Ladder(_) | Plot::Spread(_) => true,
+        _ => false,
+    }
+}
+
 fn print_spreads(page: &mut Page, spreads: &[&Spread]) {
     if !spreads.is_empty() {
         page.gap();
@@ -146,10 +154,12 @@ fn print_spreads(page: &mut Page, spreads: &[&Spread]) {
     }
 }
 
-/// Prints the first `shown` entries, and how to see the others.
-fn print_list(page: &mut Page, items: &[Item], shown: usize) {
+/// Prints the first entries, each in short, and how to see the others; all of them if there is no number of them.
+fn print_list(page: &mut Page, items: &[Item], brief: Option<usize>) {
+    let further = if brief.is_some() { 0 } else { MOST_FURTHER };
+    let shown = brief.unwrap_or(items.len());
     for item in items.iter().take(shown) {
-        print_item(page, item);
+        print_item(page, item, further);
     }
     let others = items.len().saturating_sub(shown) as u64;
     if others > 0 {
@@ -158,7 +168,7 @@ fn print_list(page: &mut Page, items: &[Item], shown: usize) {
     }
 }
 
-fn print_item(page: &mut Page, item: &Item) {
+fn print_item(page: &mut Page, item: &Item, further: usize) {
     let text = if item.label.is_empty() {
         plain(&item.text).into_owned()
     } else {
@@ -166,8 +176,8 @@ fn print_item(page: &mut Page, item: &Item) {
     };
     let style = style_of(item.tone);
     page.wrapped(style, "  ", "    ", &text);
-    for more in &item.more {
-        page.wrapped(style, "    ", "    ", &plain(more));
+    for more in item.further(further) {
+        page.wrapped(style, "    ", "    ", &plain(&more));
     }
     if !item.advice.is_empty() {
         page.wrapped(Style::Dim, "    -> ", "       ", &plain(&item.advice));

@@ -10,6 +10,8 @@ use crate::document::{Cell, Column, Row, Table};
 
 /// The first column is not cut below this, nor below what keeps different names different, nor wider than the second.
 const NAME: (usize, usize) = (12, 40);
+/// A word of a name up to this long is not cut.
+const WORD: usize = 20;
 /// A head that is wider than its cells is cut to this.
 const HEAD: usize = 15;
 /// A name that does not fit its column takes up to this many lines, each but the first indented.
@@ -205,7 +207,7 @@ impl Layout {
     }
 }
 
-/// The least width of the first column, up to `natural`, at which names that differ are still different.
+/// The least width of the first column, up to `natural`, at which no word is cut and names that differ are still different.
 fn distinct_width(table: &Table, natural: usize) -> usize {
     let rows = table.groups.iter().flat_map(|group| &group.rows);
     let names = rows.filter_map(|row| Some(plain(&row.cells.first()?.text)));
@@ -214,7 +216,13 @@ fn distinct_width(table: &Table, natural: usize) -> usize {
         let cut: BTreeSet<_> = names.iter().map(|name| shortened(name, *width)).collect();
         cut.len() == names.len()
     };
-    let least = natural.min(NAME.0);
+    let words = names.iter().flat_map(|name| name.split(' ').enumerate());
+    let words = words.map(|(place, word)| {
+        let indent = if place > 0 { NAME_INDENT.len() } else { 0 };
+        columns(word) + indent
+    });
+    let longest = words.filter(|width| *width <= WORD).max().unwrap_or(0);
+    let least = natural.min(NAME.0.max(longest));
     (least..natural).find(is_distinct).unwrap_or(natural)
 }
 

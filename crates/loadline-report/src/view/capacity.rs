@@ -80,7 +80,7 @@ fn carried(name: &str, answer: &Capacity, rate: f64) -> String {
         None => "no upper bound".to_owned(),
     };
     format!(
-        "{name} carries {} operations per second [{}, {end}] with {percentile} below {limit}{at} (held in {} of {} trials){above}; {}.",
+        "{name} carries {} operations per second [{}, {end}] with {percentile} below {limit}{at} (held in {} of {} trials){above}. {}.",
         words::count(rate),
         words::count(rate),
         tally.held,
@@ -110,31 +110,31 @@ fn bounded(name: &str, answer: &Capacity) -> String {
     let (limit, why) = (limit(answer), reason(answer));
     let failed = |bound: Bound| {
         let trials = words::plural(u64::from(bound.failed), "trial");
-        format!("{trials} at {} or below failed", words::count(bound.rate))
+        format!("{trials} failed at {} or below", words::count(bound.rate))
     };
     let spoiled = match answer.confirmations.spoiled {
         0 => String::new(),
-        spoiled => format!("; {spoiled} at that rate were spoiled"),
+        spoiled => format!(", {spoiled} spoiled"),
     };
     let trials = |bound: Bound| {
         let held = words::plural(u64::from(bound.held), "trial");
-        format!("{held} held the limit{spoiled}")
+        format!("{held} held{spoiled}")
     };
     match (answer.lower, answer.upper, answer.interval().1) {
         (Some(lower), Some(upper), Some(end)) => format!(
-            "{name} carries between {} and {} operations per second with {limit} ({}; {}): no rate was confirmed, since {why}.",
+            "{name} carries between {} and {} operations per second with {limit} ({}; {}). No rate was confirmed, since {why}.",
             words::count(lower.rate),
             words::count(end),
             trials(lower),
             failed(upper)
         ),
         (Some(lower), ..) => format!(
-            "{name} carries at least {} operations per second with {limit} ({}); no upper bound found, since {why}.",
+            "{name} carries at least {} operations per second with {limit} ({}). No upper bound was found, since {why}.",
             words::count(lower.rate),
             trials(lower)
         ),
         (None, Some(upper), Some(end)) => format!(
-            "{name} carries less than {} operations per second with {limit} ({}); no rate was seen to hold, since {why}.",
+            "{name} carries less than {} operations per second with {limit} ({}). No rate was seen to hold, since {why}.",
             words::count(end),
             failed(upper)
         ),
@@ -174,26 +174,26 @@ fn limit_sentence(answer: &Capacity) -> String {
     let client = whole_percent(most(|point| point.client_busy));
     match answer.limited_by {
         LimitedBy::Server => {
-            format!("there the server's CPU was {server} busy, so the server is the limit")
+            format!("There the server's CPU was {server} busy, so the server is the limit")
         }
         LimitedBy::Generator => format!(
-            "there the generator's thread was {client} busy, so the generator is the limit and the server may carry more"
+            "There the generator's thread was {client} busy, so the generator is the limit and the server may carry more"
         ),
         LimitedBy::Host => format!(
-            "there the generator waited for a CPU in {} of its time: server and generator share CPUs, so a server with CPUs of its own may carry more",
+            "There the generator waited for a CPU in {} of its time: server and generator share CPUs, so a server with CPUs of its own may carry more",
             whole_percent(most(|point| point.waited))
         ),
         LimitedBy::Network => format!(
-            "there operations were left waiting while the server's CPU was {server} and the generator's thread {client} busy, so the path between them or the number of connections is the limit"
+            "There operations were left waiting while the server's CPU was {server} and the generator's thread {client} busy, so the path between them or the number of connections is the limit"
         ),
         LimitedBy::Tail => format!(
-            "there the server's CPU was {server} and the generator's thread {client} busy: neither is saturated, and operations beyond the limit wait behind bursts of arrivals or pauses of the server"
+            "There the server's CPU was {server} and the generator's thread {client} busy: neither is saturated, and operations beyond the limit wait behind bursts of arrivals or pauses of the server"
         ),
-        LimitedBy::Noise => "there the machine was disturbed".to_owned(),
+        LimitedBy::Noise => "There the machine was disturbed".to_owned(),
         LimitedBy::Unknown => {
-            "the server's CPU time is not known, so the limit is unknown too".to_owned()
+            "The server's CPU time is not known, so the limit is unknown too".to_owned()
         }
-        LimitedBy::NotReached => "no higher rate was seen to fail".to_owned(),
+        LimitedBy::NotReached => "No higher rate was seen to fail".to_owned(),
     }
 }
 

@@ -82,10 +82,7 @@ pub(super) fn sections(judgement: &Judgement) -> Vec<Option<Section>> {
     });
     let rest_title = words::plural(rest.len() as u64, "figure");
     let rest_title = format!("{rest_title} without a change, or inconclusive");
-    let mut folded = table(&rest_title, judgement.basis, &rest);
-    if let Some(folded) = &mut folded {
-        folded.folded = true;
-    }
+    let folded = table(&rest_title, judgement.basis, &rest).map(Section::fold);
     let items = |texts: Vec<&String>| {
         let items = texts.into_iter().map(|text| Item::new(Tone::Plain, text));
         vec![Block::List(items.collect())]

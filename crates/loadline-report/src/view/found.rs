@@ -150,6 +150,7 @@ fn pair_phrase(record: &Record, comparison: &Comparison) -> String {
 /// Many cases of the same two targets: each change with its interval, then the cases without one.
 fn two_targets(record: &Record, pairs: &[&Comparison]) -> Option<String> {
     const MOST_CASES: usize = 6;
+    const MOST_CHANGES: usize = 4;
     let names = |pair: &Comparison| {
         let (a, b) = (record.cases.get(pair.a)?, record.cases.get(pair.b)?);
         Some([a.subject.name.as_str(), b.subject.name.as_str()])
@@ -159,11 +160,13 @@ fn two_targets(record: &Record, pairs: &[&Comparison]) -> Option<String> {
         return None;
     }
     let is_change = |pair: &&&Comparison| matches!(pair.verdict, Told::Faster | Told::Slower);
-    let mut parts: Vec<String> = pairs
-        .iter()
-        .filter(is_change)
+    let changes = pairs.iter().filter(is_change);
+    let mut parts: Vec<String> = changes
         .map(|pair| case_phrase(pair, &record.cases[pair.b]))
         .collect();
+    if parts.len() > MOST_CHANGES {
+        return None;
+    }
     for (verdict, lead) in [
         (Told::Equivalent, "no difference that matters"),
         (Told::Inconclusive, "inconclusive"),

@@ -22,7 +22,7 @@ mod sweep;
 mod tiers;
 mod verdict;
 
-use loadline_measure::record::{Case, Finding, Link, Record, Severity, Verdict as Told};
+use loadline_measure::record::{Case, Finding, Link, Record, Rule, Severity, Verdict as Told};
 use loadline_measure::words;
 
 use crate::document::{Block, Document, Item, Section, Tone};
@@ -37,8 +37,6 @@ pub use summary::case_findings;
 /// The answer of a record without cases of its kind.
 const NOTHING: &str = "Nothing was found";
 
-/// A rule that found something more often than this has the rest counted.
-const MOST_SEEN: usize = 4;
 /// Findings of the doctor in a brief text report.
 const BRIEF_FINDINGS: usize = 3;
 
@@ -52,14 +50,21 @@ pub(crate) fn of_record(record: &Record) -> Document {
         None => vec![compared::limits(&record.limits)],
     };
     let (how_to_read, facts) = (how_to_read(record, &page), facts(record, &page));
-    sections.extend(page.sections);
-    sections.push(flames::section(record));
+    let mut evidence = page.sections;
+    evidence.push(flames::section(record));
+    if record.judgement.is_some() {
+        // The judgement has the figures that count.
+        let whole = evidence.into_iter();
+        evidence = whole.map(|section| section.map(Section::fold)).collect();
+    }
+    sections.extend(evidence);
     sections.push(doctor(&record.doctor));
     let is_said = |text: &&String| page.said.contains(text);
     let findings = record.findings.iter().filter(|text| !is_said(text));
     let findings = findings.map(|text| Item::new(Tone::Plain, text)).collect();
     sections.push(Section::new("Findings", vec![Block::List(findings)]));
     let machine = machine::section(record, page.checks, &verdict.sentence);
+    let [how_to_read, facts] = [how_to_read, facts].map(|about| about.map(Section::fold));
     sections.extend([how_to_read, facts, machine]);
     Document {
         title: page.title,
@@ -123,37 +128,32 @@ fn seen(finding: &Finding) -> String {
 }
 
 /// The doctor's findings, each rule with its advice once: the gravest first, and of the same severity those about the
-/// measurement before those about the setup.
+/// measurement before those about the setup, and each rule before another advice of one that is there already.
 fn doctor(found: &[Finding]) -> Option<Section> {
     if found.is_empty() {
         let text = "Doctor: no findings.".to_owned();
         return Section::new("", vec![Block::Sentence(Tone::Plain, text)]);
     }
-    let mut findings: Vec<&Finding> = found.iter().collect();
-    findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.rule.is_setup()));
-    let mut known: Vec<(&Finding, usize, Item)> = Vec::new();
-    for finding in findings {
-        let same = |(other, ..): &&mut (&Finding, usize, Item)| {
+    let mut known: Vec<(&Finding, Item)> = Vec::new();
+    for finding in found {
+        let same = |(other, _): &&mut (&Finding, Item)| {
             (&other.rule, other.severity, &other.what_to_do)
                 == (&finding.rule, finding.severity, &finding.what_to_do)
         };
         match known.iter_mut().find(same) {
-            Some((_, count, item)) => {
-                *count += 1;
-                if *count <= MOST_SEEN {
-                    item.more.push(seen(finding));
-                }
-            }
-            None => known.push((finding, 1, diagnosis(finding))),
+            Some((_, item)) => item.more.push(seen(finding)),
+            None => known.push((finding, diagnosis(finding))),
         }
     }
-    let items = known.into_iter().map(|(_, count, mut item)| {
-        if count > MOST_SEEN {
-            item.more
-                .push(format!("and {} more of this kind", count - MOST_SEEN));
-        }
-        item
+    let rules: Vec<&Rule> = known.iter().map(|(finding, _)| &finding.rule).collect();
+    let repeated = |place: usize| rules[..place].contains(&rules[place]);
+    let mut order: Vec<usize> = (0..known.len()).collect();
+    order.sort_by_key(|place| {
+        let finding = known[*place].0;
+        let severity = std::cmp::Reverse(finding.severity);
+        (severity, finding.rule.is_setup(), repeated(*place))
     });
+    let items = order.into_iter().map(|place| known[place].1.clone());
     let heading = "Doctor: what makes these figures unreliable";
     let section = Section::new(heading, vec![Block::List(items.collect())])?;
     Some(Section {

@@ -10,6 +10,8 @@ use crate::document::{CheckResult, Tone, Verdict};
 
 /// A change that a baseline is expected to detect.
 const EXPECTED: f64 = 0.10;
+/// Cases whose work changed are named up to here, then counted.
+const MOST_NAMED: usize = 2;
 
 impl Verdict {
     fn new(result: CheckResult, sentence: String) -> Self {
@@ -168,22 +170,32 @@ fn work(judgement: &Judgement) -> Option<String> {
     let (lo, hi) = ends?
         .into_iter()
         .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
-    let changed: Vec<String> = rows
-        .iter()
-        .filter(|row| row.is_change())
-        .filter_map(|row| {
-            Some(format!(
-                "{} {}",
-                row.case,
-                change(row.ratio?, row.lo.zip(row.hi))
-            ))
-        })
+    let changed = rows.iter().filter(|row| row.is_change());
+    let mut changed: Vec<(f64, &Row)> = changed
+        .filter_map(|row| Some((row.ratio?.ln(), *row)))
         .collect();
     if changed.is_empty() {
         let [lo, hi] = [lo, hi].map(|end| signed_percent(end - 1.0));
         return Some(format!("no change in work per operation [{lo}, {hi} %]"));
     }
-    Some(format!("work per operation: {}", changed.join(", ")))
+    // More work comes first, then the larger change.
+    changed.sort_by(|(a, _), (b, _)| {
+        let sign = (*b > 0.0).cmp(&(*a > 0.0));
+        sign.then(b.abs().total_cmp(&a.abs()))
+    });
+    let phrases = changed.iter().take(MOST_NAMED).map(|(change_of, row)| {
+        let change = change(change_of.exp(), row.lo.zip(row.hi));
+        format!("{} {change}", row.case)
+    });
+    let phrases: Vec<String> = phrases.collect();
+    let others = match changed.len().saturating_sub(MOST_NAMED) as u64 {
+        0 => String::new(),
+        others => format!(", and {}", words::plural(others, "other change")),
+    };
+    Some(format!(
+        "work per operation: {}{others}",
+        phrases.join(", ")
+    ))
 }
 
 /// `+1`, `-0.6`: a share in percent, with its sign.

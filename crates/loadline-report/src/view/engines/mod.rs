@@ -32,7 +32,7 @@ pub(super) fn found(record: &Record, engines: &Engines) -> Option<String> {
     Some(first.trim_end_matches('.').to_owned())
 }
 
-/// The needs, a table for each class and value size, and the footprints.
+/// The needs, a table for each class and value size, the footprints, and the plots.
 pub(super) fn sections(record: &Record, engines: &Engines) -> Vec<Option<Section>> {
     let items = |sentences: Vec<String>| {
         let sentences = sentences.iter();
@@ -41,25 +41,23 @@ pub(super) fn sections(record: &Record, engines: &Engines) -> Vec<Option<Section
     let needs = items(needs::needs(&record.cases, engines));
     let claims = items(needs::claims(&record.cases, engines));
     let mut sections = vec![
-        by_need(record, needs),
+        Section::new("By need", vec![Block::List(needs)]),
         Section::new("The claims of the write-up", vec![Block::List(claims)]),
     ];
-    for stage in stages(record) {
-        sections.push(section(record, engines, &stage));
-    }
+    // A table has a row for each engine and operation: too much to be read from its beginning to its end.
+    let tables = stages(record).into_iter();
+    let tables = tables.map(|stage| section(record, engines, &stage).map(Section::fold));
+    sections.extend(tables);
     sections.push(footprints(&engines.footprints));
+    sections.push(pictures(record));
     sections
 }
 
-/// The needs, and a plot for each operation.
-fn by_need(record: &Record, needs: Vec<Item>) -> Option<Section> {
-    if needs.is_empty() {
-        return None;
-    }
+/// A plot for each operation.
+fn pictures(record: &Record) -> Option<Section> {
     let plots = plots(record).into_iter();
-    let plots = plots.map(|plot| Block::Plot(Plot::Times(plot)));
-    let blocks = std::iter::once(Block::List(needs)).chain(plots);
-    Section::new("By need", blocks.collect())
+    let plots: Vec<Block> = plots.map(|plot| Block::Plot(Plot::Times(plot))).collect();
+    Section::new("Time per operation", plots).map(Section::fold)
 }
 
 /// The time of every operation by engine. A colour is a class, since only engines of one class compare.

@@ -15,7 +15,9 @@ pub(super) fn needs(cases: &[Case], engines: &Engines) -> Vec<String> {
     }
     let fastest = |operation: &Operation, is_durable: bool| {
         let all = engines.fastest(cases, operation, is_durable);
-        all.iter().map(|one| lead(cases, one)).collect()
+        let size = |one: &Fastest| &cases[one.case].scenario.value_bytes;
+        let has_sizes = all.windows(2).any(|two| size(&two[0]) != size(&two[1]));
+        all.iter().map(|one| lead(cases, one, has_sizes)).collect()
     };
     let least = |all: Vec<Least>, show: fn(f64) -> String| {
         let clauses = all.iter().map(|one| of_footprints(engines, one, show));
@@ -40,11 +42,13 @@ pub(super) fn needs(cases: &[Case], engines: &Engines) -> Vec<String> {
     by_need.chain(server(cases, engines)).collect()
 }
 
-/// The fastest engine of a class and value size.
-fn lead(cases: &[Case], fastest: &Fastest) -> String {
+/// The fastest engine of a class and value size, which is named if there are several.
+fn lead(cases: &[Case], fastest: &Fastest, has_sizes: bool) -> String {
     let best = &cases[fastest.case];
-    let size = words::value_size(&best.scenario.value_bytes);
-    let title = format!("{}, {size}", class(best));
+    let mut title = class(best).to_owned();
+    if has_sizes {
+        title += &format!(", {}", words::value_size(&best.scenario.value_bytes));
+    }
     let name = |place: &usize| cases[*place].subject.name.as_str();
     let own = || format!("{} with {} per operation", best.subject.name, per_op(best));
     let level: &[usize] = match &fastest.lead {
@@ -59,7 +63,7 @@ fn lead(cases: &[Case], fastest: &Fastest) -> String {
         .chain(level)
         .map(name)
         .collect();
-    format!("{title}: inconclusive between {}", words::list(&names))
+    format!("{title}: inconclusive between {}", words::few(&names))
 }
 
 fn per_op(case: &Case) -> String {
