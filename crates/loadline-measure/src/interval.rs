@@ -24,9 +24,9 @@ pub struct MedianInterval {
     /// The upper bound.
     pub hi: f64,
     /// The rank of the lower bound, counted from 1 in ascending order.
-    pub lo_rank: usize,
+    pub(crate) lo_rank: usize,
     /// The rank of the upper bound, counted from 1 in ascending order.
-    pub hi_rank: usize,
+    pub(crate) hi_rank: usize,
 }
 
 impl MedianInterval {

@@ -13,9 +13,9 @@ use crate::quantile::{quantile_of_sorted, sorted};
 #[serde(default)]
 pub struct Outliers {
     /// Between 1.5 and 3 interquartile ranges outside the quartiles.
-    pub mild: u64,
+    pub(crate) mild: u64,
     /// More than 3 interquartile ranges outside the quartiles.
-    pub severe: u64,
+    pub(crate) severe: u64,
 }
 
 /// Counts the values outside Tukey's fences. With fewer than four values there are none.

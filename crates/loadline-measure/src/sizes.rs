@@ -26,9 +26,9 @@ const TOO_UNCERTAIN: f64 = 0.1;
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeRounds {
     /// Operations per call.
-    pub size: u64,
+    pub(crate) size: u64,
     /// Operations per second in each round; round `r` of all sizes ran interleaved.
-    pub throughputs: Vec<f64>,
+    pub(crate) throughputs: Vec<f64>,
 }
 
 /// The result of a sweep over sizes.
@@ -55,22 +55,22 @@ pub struct SizeRange {
     /// The largest of these sizes.
     pub largest: u64,
     /// The recommended size; `None` if noise hides it.
-    pub recommended: Option<Recommended>,
+    pub(crate) recommended: Option<Recommended>,
     /// The smallest and the largest size in the sweep.
-    pub tried: (u64, u64),
+    pub(crate) tried: (u64, u64),
     /// The number of rounds.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 }
 
 /// The smallest size whose median is within [`MARGIN`] of the best median.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Recommended {
     /// Operations per call.
-    pub size: u64,
+    pub(crate) size: u64,
     /// Its throughput over that of the size with the best median.
-    pub ratio: f64,
+    pub(crate) ratio: f64,
     /// The bounds of the ratio; `None` if it is the best size itself.
-    pub bounds: Option<(f64, f64)>,
+    pub(crate) bounds: Option<(f64, f64)>,
 }
 
 impl Answer {

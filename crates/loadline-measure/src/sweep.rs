@@ -12,7 +12,7 @@ pub struct Fastest<'c> {
     /// The cell with the figures of the mode: at its recommended size, or the fastest one.
     pub case: &'c Case,
     /// Whether the size of `case` is an answer; otherwise the rounds do not show which size is the fastest.
-    pub is_sized: bool,
+    pub(crate) is_sized: bool,
     /// Other modes whose rounds overlap with those of the fastest.
     pub rivals: Vec<&'c Mode>,
     /// The slowest mode, if its rounds lie apart, and how many times as fast as it `case` is.

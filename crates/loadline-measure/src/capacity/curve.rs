@@ -43,7 +43,7 @@ pub struct Point {
     /// Whether most trials held.
     pub held: bool,
     /// Whether everything was sent, and answered as fast as it was meant to start.
-    pub kept_up: bool,
+    pub(crate) kept_up: bool,
     /// The index of that trial in the cases of the record.
     pub case: usize,
 }

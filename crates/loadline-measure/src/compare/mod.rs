@@ -89,15 +89,15 @@ pub struct Paired {
     /// The lower and the upper bound of the ratio; `None` with too few rounds.
     pub interval: Option<(f64, f64)>,
     /// Half of the width of the interval on the logarithmic scale, which is nearly a share.
-    pub half_width: Option<f64>,
+    pub(crate) half_width: Option<f64>,
     /// The smallest change, as a share, that these rounds can detect: margin plus half-width.
     pub minimum_detectable_effect: Option<f64>,
     /// The number of rounds.
     pub rounds: usize,
     /// Rounds in which the second was worse by more than the margin.
-    pub rounds_slower: usize,
+    pub(crate) rounds_slower: usize,
     /// Rounds in which the second was better by more than the margin.
-    pub rounds_faster: usize,
+    pub(crate) rounds_faster: usize,
     /// The verdict.
     pub verdict: Verdict,
     /// The margin that was used, as a share.

@@ -39,13 +39,13 @@ pub struct EnginesSetup {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batched {
     /// The engine.
-    pub subject: String,
+    pub(crate) subject: String,
     /// The operation.
-    pub operation: String,
+    pub(crate) operation: String,
     /// Operations in a batch.
-    pub batch: u64,
+    pub(crate) batch: u64,
     /// Time per operation in a batch over that of one alone.
-    pub ratio: f64,
+    pub(crate) ratio: f64,
 }
 
 /// The engines that perform an operation alone and in batches, each with one operation, in the first class that has both.

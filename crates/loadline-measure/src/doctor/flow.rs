@@ -28,13 +28,13 @@ const LEAST_ROUNDS: usize = 5;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SlowRounds {
     /// Rounds in which the machine was slow.
-    pub slow: usize,
+    pub(crate) slow: usize,
     /// All rounds.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
     /// The echo of the slowest round over that of the best; `None` without an echo.
-    pub echo: Option<f64>,
+    pub(crate) echo: Option<f64>,
     /// CPU time per operation in the slowest round over that in the best.
-    pub cpu: f64,
+    pub(crate) cpu: f64,
 }
 
 impl SlowRounds {

@@ -253,7 +253,7 @@ pub struct TailSummary {
     /// Operations.
     pub ops: u64,
     /// 99th percentile of the raw response times.
-    pub raw_ns_p99: u64,
+    pub(crate) raw_ns_p99: u64,
     /// 99th percentile without CPU waiting time.
     pub corrected_ns_p99: u64,
 }

@@ -82,13 +82,13 @@ pub enum ClassicMetric {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassicThresholds {
     /// Percentage by which a latency must rise for a warning.
-    pub latency_regression_pct: f64,
+    pub(crate) latency_regression_pct: f64,
     /// Percentage by which a throughput must fall for a warning.
-    pub throughput_regression_pct: f64,
+    pub(crate) throughput_regression_pct: f64,
     /// The p99 in milliseconds above which a result is critical.
-    pub critical_latency_ms: f64,
+    pub(crate) critical_latency_ms: f64,
     /// The throughput below which a result is critical; `None` if the file has none.
-    pub critical_throughput_min_ops_sec: Option<f64>,
+    pub(crate) critical_throughput_min_ops_sec: Option<f64>,
 }
 
 impl Default for ClassicThresholds {
