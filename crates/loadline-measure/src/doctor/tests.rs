@@ -319,7 +319,7 @@ fn rules_are_silent_up_to_their_limits() {
     let table: [Change; 13] = [
         |e| {
             (e.generator_busy, e.server_busy, e.observed.server_wait) =
-                (Some(0.97), Some(0.78), Some(0.03))
+                (Some(0.97), Some(0.78), Some(0.03));
         },
         |e| e.observed.connections_opened = Some(1_000),
         |e| e.observed.server_ops = Some(200_200),
