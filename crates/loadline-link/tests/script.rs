@@ -112,14 +112,11 @@ fn send(mut stream: &TcpStream, lines: &str) {
     stream.write_all(lines.as_bytes()).unwrap();
 }
 
-/// The next line; empty at an orderly end.
-fn line(stream: &TcpStream) -> String {
-    let mut text = String::new();
-    for byte in stream.bytes() {
-        text.push(char::from(byte.unwrap()));
-        if text.ends_with('\n') {
-            break;
-        }
+/// The next line; empty at an orderly end. It reads no byte behind the line.
+fn line(mut stream: &TcpStream) -> String {
+    let (mut text, mut byte) = (String::new(), [0]);
+    while !text.ends_with('\n') && stream.read(&mut byte).unwrap() > 0 {
+        text.push(char::from(byte[0]));
     }
     text
 }
