@@ -21,7 +21,6 @@ mod hyperloglog;
 mod info;
 mod keys;
 mod lcs;
-mod list_waits;
 mod lists;
 #[cfg(test)]
 mod model;
@@ -43,6 +42,7 @@ mod strings;
 mod survival;
 mod table;
 mod transactions;
+mod waits;
 
 use loadline_resp::Request;
 use loadline_resp::encode::Sink as _;

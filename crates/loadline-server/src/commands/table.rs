@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 use super::refusal::Refusal;
 use super::{
     Call, Words, bitfield, bits, blocking, client, connection, describe, dump, expiry, functions,
-    hashes, hyperloglog, is, keys, list_waits, lists, pubsub, scripts, server, sets, sort,
-    sorted_sets, streams, strings, transactions,
+    hashes, hyperloglog, is, keys, lists, pubsub, scripts, server, sets, sort, sorted_sets,
+    streams, strings, transactions, waits,
 };
 
 /// The function of a command, which writes the reply or returns an error.
@@ -126,7 +126,8 @@ pub(super) const FAMILIES: &[(&str, &[Known])] = &[
     ("set", sets::TABLE),
     ("hash", hashes::TABLE),
     ("list", lists::TABLE),
-    ("list", list_waits::TABLE),
+    ("list", waits::LISTS),
+    ("sorted-set", waits::SORTED_SETS),
     ("stream", streams::TABLE),
     ("generic", blocking::TABLE),
     ("sorted-set", sorted_sets::TABLE),
@@ -186,7 +187,7 @@ pub(super) fn keys_at<'w>(
 const READS_OTHERS: [&str; 1] = ["SORT_RO"];
 
 /// Writing commands that are allowed when memory is full, because they add no data.
-pub(super) const NEVER_GROWING: [&str; 39] = [
+pub(super) const NEVER_GROWING: [&str; 43] = [
     "DEL",
     "UNLINK",
     "RENAME",
@@ -211,7 +212,11 @@ pub(super) const NEVER_GROWING: [&str; 39] = [
     "XTRIM",
     "LPOP",
     "RPOP",
+    "BLMPOP",
     "BLPOP",
+    "BZMPOP",
+    "BZPOPMAX",
+    "BZPOPMIN",
     "BRPOP",
     "LTRIM",
     "LREM",
