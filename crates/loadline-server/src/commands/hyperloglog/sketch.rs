@@ -2,7 +2,7 @@
 //!
 //! A header of 16 bytes (`HYLL`, the encoding, three zero bytes, and the last estimate as a little-endian number whose
 //! highest bit says that it is out of date) is followed by 16,384 registers: in the dense encoding 6 bits each, in the
-//! sparse one as runs, see [`sparse`](super::sparse).
+//! sparse one as runs, see [`sparse`].
 
 use super::{Corrupt, HEADER, REGISTERS, estimate, sparse};
 

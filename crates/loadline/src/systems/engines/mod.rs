@@ -13,6 +13,14 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(any(
+    feature = "fjall",
+    feature = "heed",
+    feature = "redb",
+    feature = "rocksdb",
+    feature = "sqlite"
+))]
+use loadline_cache::engines::EngineStore;
 #[cfg(feature = "fjall")]
 use loadline_cache::engines::Fjall;
 #[cfg(feature = "heed")]
@@ -21,7 +29,6 @@ use loadline_cache::engines::Lmdb;
 use loadline_cache::engines::Redb;
 #[cfg(feature = "rocksdb")]
 use loadline_cache::engines::RocksDb;
-use loadline_cache::engines::{Engine as Bare, EngineStore};
 use loadline_cache::{Error, KeyValue};
 use loadline_store::{Options, Store};
 use tempfile::TempDir;
@@ -218,7 +225,13 @@ fn shared(store: impl KeyValue + 'static) -> Connect {
 }
 
 /// An engine that all threads share, without what a cache adds to it.
-fn bare(engine: impl Bare) -> (Connect, Option<String>) {
+#[cfg(any(
+    feature = "fjall",
+    feature = "heed",
+    feature = "redb",
+    feature = "rocksdb"
+))]
+fn bare(engine: impl loadline_cache::engines::Engine) -> (Connect, Option<String>) {
     let version = engine.version();
     (shared(EngineStore::bare(engine)), version)
 }
