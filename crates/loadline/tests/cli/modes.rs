@@ -32,7 +32,14 @@ fn every_mode_is_measured_under_every_latency() {
     assert_eq!(record.links.len(), 1);
     assert_eq!(record.links[0].class.as_str(), "l4");
     assert!(record.links[0].through_p50_ns >= 2_000_000);
-    for mode in ["sync", "async", "pipeline", "batch", "transaction"] {
+    for mode in [
+        "sync",
+        "async",
+        "pipeline",
+        "batch",
+        "transaction",
+        "script",
+    ] {
         for (latency_ns, op) in [
             (0, "get"),
             (0, "set"),
@@ -64,21 +71,6 @@ fn every_mode_is_measured_under_every_latency() {
     for case in record.cases.iter().filter(repeated) {
         assert_eq!(case.rounds.len(), 10, "{}", case.scenario.mode);
     }
-    // Our server has no scripts, and that is said and not hidden.
-    assert!(
-        record
-            .cases
-            .iter()
-            .all(|case| case.scenario.mode != Mode::Script)
-    );
-    assert!(
-        text.contains("script: embedded does not have EVALSHA and EVAL"),
-        "{text}"
-    );
-    assert!(
-        text.contains("script was left out: embedded does not have EVALSHA and EVAL."),
-        "{text}"
-    );
     // 400 operations one after the other, at 2 ms each, do not fit a tenth of a second.
     assert!(text.contains('~'), "{text}");
     // All sizes ran in the same ten rounds.
@@ -103,9 +95,12 @@ fn every_mode_is_measured_under_every_latency() {
 }
 
 #[test]
-fn a_mode_that_is_asked_for_and_not_there_ends_with_69() {
+fn requested_mode_that_the_server_lacks_ends_with_69() {
     let dir = Dir::new();
-    dir.run(&["modes", "embedded", "--mode", "script", "--latency", "0"])
+    let without = "rename-command EVAL \"\"\nrename-command EVALSHA \"\"\n";
+    dir.write("no-scripts.conf", without);
+    let target = "spawn:redis-server?config=no-scripts.conf";
+    dir.run(&["modes", target, "--mode", "script", "--latency", "0"])
         .failed(69, "script was left out");
 }
 
