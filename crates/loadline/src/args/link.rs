@@ -8,7 +8,7 @@ pub(super) const HELP: &str = "\
 Examples:
   loadline link --listen 127.0.0.1:7000 --to 127.0.0.1:6379 --latency 10ms
   loadline link --listen 127.0.0.1:7000 --to db:6379 --fault cut-reply@INCR:/100
-  loadline link --listen 127.0.0.1:7000 --to db:6379 --fault freeze@30s+2s --fault refuse@~1m+500ms
+  loadline link --listen 127.0.0.1:7000 --to db:6379 --fault freeze@30s+2s --fault refuse@~1m
   loadline link --listen unix:///tmp/l.sock --to db:6379 --fault 'reply=-LOADING busy@SET:5'
 
 A fault is KIND[@WHEN][+TIME], where TIME is how long it lasts:

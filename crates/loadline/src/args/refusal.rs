@@ -212,7 +212,7 @@ mod tests {
             ),
             (
                 &["x", "benchmark"],
-                "loadline: unknown command `benchmark`; the commands are run, capacity, modes, tiers, engines, clients, doctor, compare, baseline, gate, prove, clean, report, serve, store, completions, help.\nSee `loadline --help`.",
+                "loadline: unknown command `benchmark`; the commands are run, capacity, modes, tiers, engines, clients, doctor, compare, baseline, gate, prove, clean, report, link, serve, store, completions, help.\nSee `loadline --help`.",
             ),
         ] {
             assert_eq!(refused(words), said);

@@ -499,7 +499,7 @@ fn rounds_of_several_targets_end_by_precision() {
         text.contains("10 to 40 rounds, until the ratios are precise enough\n"),
         "{text}"
     );
-    assert!(text.contains("\nThis takes up to 15 s.\n"), "{text}");
+    assert!(text.contains("\nThis takes up to 14 s.\n"), "{text}");
     assert_eq!(both.to_json()["until_precise"], true);
 
     let others: [&[&str]; 7] = [
