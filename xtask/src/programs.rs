@@ -4,8 +4,10 @@
 //! [`MOST_FLAKY`]: more of them mean that something other than chance is wrong.
 
 use std::io::{BufRead, BufReader, Write};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -13,6 +15,8 @@ use serde::Deserialize;
 use crate::stopwatch::Stopwatch;
 use crate::{cargo, say};
 
+/// Sets how many tests of a program run at the same time.
+const THREADS: &str = "RUST_TEST_THREADS";
 /// Repetitions of a failed test.
 const REPEATS: u32 = 2;
 /// Flaky tests that a run may have.
@@ -197,7 +201,10 @@ impl Program {
         };
         let mut command = Command::new(program);
         command.args(words).args(arguments);
+        // Tests wait for servers and other programs for half of their time.
+        let cpus = thread::available_parallelism().map_or(1, NonZero::get);
         command
+            .env(THREADS, (cpus + 1).to_string())
             .envs(environment.iter().copied())
             .stdout(Stdio::piped());
         if let Some(package) = &self.package {
