@@ -1,7 +1,7 @@
 //! `loadline modes` against real servers.
 
 use loadline_measure::Record;
-use loadline_measure::record::{Mode, Rule};
+use loadline_measure::record::Rule;
 
 use crate::redis::Redis;
 use crate::util::Dir;
