@@ -307,7 +307,7 @@ impl<K: Key, V> Core<K, V> {
         }
     }
 
-    /// The reason of an error of the tier below, which is told of.
+    /// The reason of an error of the tier below, which is reported.
     pub(crate) fn failed(&self, error: Error) -> Failure {
         self.note(&error);
         error.into()

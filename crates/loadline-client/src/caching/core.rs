@@ -107,7 +107,7 @@ struct Reading {
 pub(super) struct Core {
     prefixes: Vec<Bytes>,
     replies: Cache<Bytes, Replies, Weight>,
-    /// Locked by whoever adds replies, and by whoever drops them for a notice.
+    /// Locked while replies are added, and while they are dropped for a notice.
     reading: Mutex<HashMap<Bytes, Reading>>,
     is_current: AtomicBool,
     hits: AtomicU64,

@@ -240,7 +240,7 @@ fn brief_text_has_three_findings() {
     assert_eq!(counts, [3, 3]);
 }
 
-/// What a newcomer reads, on 80 columns.
+/// The text for a newcomer, on 80 columns.
 fn first_sentence(record: &Record) -> String {
     let text = text(record, &PIPE);
     let answer: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();

@@ -307,7 +307,7 @@ fn waiting_client_is_answered_after_the_sync_of_its_item() {
     rig.persistence().fault = Some("broken".to_owned());
     rig.send(&mut writer, "PING");
     assert!(said(&mut waiter).starts_with("-MISCONF"));
-    // The log has the items that nobody took.
+    // The log has the items that no client took.
     let Rig { server, dir, .. } = rig;
     drop(server);
     let options = loadline_store::Options::new();

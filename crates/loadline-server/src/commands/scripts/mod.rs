@@ -244,7 +244,7 @@ fn script(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             }
             flush(call);
         }
-        // Whoever could ask is not served while a script runs.
+        // No other client is served while a script runs.
         [_, word] if is(word, "KILL") => {
             return Err("NOTBUSY No scripts in execution right now.".into());
         }

@@ -1,10 +1,10 @@
-//! What the running script may do, and what it has done.
+//! Rights and progress of the running script.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use loadline_resp::Protocol;
 
-/// What a script is allowed to do.
+/// The rights of a script.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Flags {
     /// Whether the script has a first line with flags.

@@ -8,7 +8,7 @@ use crate::commands::numbers::integer;
 use crate::commands::refusal::{Refusal, SYNTAX, shown};
 use crate::commands::{Call, Words, is};
 
-/// How entries are taken over.
+/// The way in which entries are taken over.
 #[derive(Debug)]
 struct Claim<'w> {
     group: &'w [u8],
@@ -24,7 +24,7 @@ struct Claim<'w> {
     only_ids: bool,
 }
 
-/// What became of an entry.
+/// The outcome for an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Claimed,
