@@ -13,8 +13,9 @@ use crate::buffer::{Buffer, Output};
 use crate::commands::{self, Refusal};
 use crate::listen::Stream;
 use crate::lookahead;
+use crate::session::{Queue, Session, Waiting};
 use crate::settings::OutputLimit;
-use crate::state::{Queue, Session, Shared, Waiting};
+use crate::state::Shared;
 use crate::waiting::Release;
 
 /// The pending replies at which execution of further requests pauses. Waiting requests take less memory than
@@ -91,6 +92,8 @@ impl Connection {
     pub(crate) fn new(stream: Stream, session: Session, bounds: Bounds) -> Self {
         let mut parser = RequestParser::new(Limits::default());
         parser.set_authenticated(session.authenticated);
+        let own = &session.peer.gauges.own;
+        own.store(size_of::<Self>(), Ordering::Relaxed);
         Self {
             stream,
             session,

@@ -5,7 +5,9 @@ use loadline_resp::{Limits, RequestParser, Skipper};
 
 use crate::buffer::Output;
 use crate::commands;
-use crate::state::{Origin, Replies, Shared};
+use crate::peer::Origin;
+use crate::session::Replies;
+use crate::state::Shared;
 
 /// The limit of pending replies, so that values of 512 MB do not slow fuzzing down.
 const OUTPUT_BYTES: usize = 16 << 20;
@@ -17,7 +19,7 @@ const MOST_REQUESTS: usize = 64;
 /// # Panics
 /// If the reply to a request is not exactly one complete reply, as far as the client wants replies.
 pub fn serve(bytes: &[u8]) {
-    let mut shared = Shared::new(None, 10, 6_379);
+    let mut shared = Shared::new(None, 10, 6_379, commands::names().count());
     let mut session = shared.session(Origin::default());
     let mut parser = RequestParser::new(Limits::default());
     let mut at = 0;

@@ -28,16 +28,16 @@ pub mod fuzzing;
 mod listen;
 mod lookahead;
 mod memory;
+mod peer;
 mod persistence;
 mod pubsub;
-mod rewrite;
 mod server;
+mod session;
 mod settings;
 #[cfg(feature = "slowdown")]
 mod slowdown;
 mod state;
 mod stats;
-mod unsynced;
 mod waiting;
 
 /// The version of Redis that the replies follow. Clients use it to decide which commands they can send.

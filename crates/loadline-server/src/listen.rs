@@ -12,8 +12,8 @@ use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
 };
 
+use crate::peer::Origin;
 use crate::settings::Eviction;
-use crate::state::Origin;
 use crate::{Durability, Error};
 
 /// An address to listen on.

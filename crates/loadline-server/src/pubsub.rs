@@ -11,8 +11,8 @@ use hashbrown::HashMap;
 use loadline_resp::{Protocol, encode};
 
 use crate::buffer::Output;
+use crate::peer::Peer;
 use crate::settings::OutputLimit;
-use crate::state::Peer;
 
 /// The name of a channel or a pattern, shared by its subscribers.
 type Name = Arc<[u8]>;

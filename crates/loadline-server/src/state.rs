@@ -1,18 +1,19 @@
-//! State shared by all connections, and state of each connection.
+//! State shared by all connections.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use loadline_resp::Protocol;
 use loadline_store::{Evicted, Keyspace, Victim};
 
-use crate::buffer::Part;
-use crate::commands::{self, Interpreter};
+use crate::commands::Interpreter;
 use crate::memory::Trimmer;
+use crate::peer::{Origin, Peer};
 use crate::persistence::Persistence;
 use crate::pubsub::{PubSub, Subscriptions};
+use crate::session::{Replies, Session, Watch};
 use crate::settings::Settings;
 use crate::stats::{Gone, Stats};
 use crate::waiting::{Release, Wait, WaitingClients};
@@ -132,15 +133,6 @@ impl Default for Watched {
     }
 }
 
-/// A key that a connection watches.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    pub(crate) database: usize,
-    pub(crate) key: Vec<u8>,
-    /// Whether it existed when the connection started to watch.
-    pub(crate) was_there: bool,
-}
-
 impl Watched {
     /// Watches a key for a connection, unless it is already watched.
     pub(crate) fn add(&mut self, session: &mut Session, watch: Watch) {
@@ -224,230 +216,14 @@ impl Watched {
     }
 }
 
-/// The state of one connection.
-#[derive(Debug)]
-pub(crate) struct Session {
-    pub(crate) id: u64,
-    pub(crate) protocol: Protocol,
-    pub(crate) database: usize,
-    pub(crate) authenticated: bool,
-    /// Whether all commands are allowed: the client has authenticated, and does not get messages between replies.
-    pub(crate) is_free: bool,
-    pub(crate) closing: bool,
-    /// The commands queued since MULTI.
-    pub(crate) queue: Option<Queue>,
-    pub(crate) watches: Vec<Watch>,
-    watched_bytes: usize,
-    /// A command that waits. Later commands wait behind it.
-    pub(crate) waiting: Option<Waiting>,
-    /// The replies to commands whose changes are not yet as durable as requested.
-    pub(crate) unconfirmed: Vec<Part>,
-    /// Whether a reply of this turn depends on the data.
-    pub(crate) has_seen_data: bool,
-    pub(crate) replies: Replies,
-    /// Messages of a command whose replies are not wanted.
-    pub(crate) pushed: Vec<u8>,
-    pub(crate) subscriptions: Subscriptions,
-    /// Whether a command must reply at once: it is a part of a transaction.
-    pub(crate) may_not_block: bool,
-    /// The state that other connections can see.
-    pub(crate) peer: Arc<Peer>,
-}
-
-/// A command that waits.
-#[derive(Debug)]
-pub(crate) enum Waiting {
-    /// For the end of a pause.
-    ForPause(Vec<Vec<u8>>),
-    /// For a key.
-    ForKeys { words: Vec<Vec<u8>>, at_end: AtEnd },
-    /// The command found no data again.
-    Unserved,
-}
-
-impl Waiting {
-    fn held_bytes(&self) -> usize {
-        match self {
-            Self::ForPause(words) => words.iter().map(Vec::len).sum(),
-            // The keys are held a second time.
-            Self::ForKeys { words, .. } => 2 * words.iter().map(Vec::len).sum::<usize>(),
-            Self::Unserved => 0,
-        }
-    }
-}
-
-/// The reply at the end of the time.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum AtEnd {
-    NullArray,
-    Zero,
-}
-
-/// Whether a client wants replies, as set by CLIENT REPLY.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Replies {
-    On,
-    Off,
-    /// Off for the current command, and on again after it.
-    Skip,
-    /// Becomes [`Skip`](Self::Skip) with the next command.
-    SkipNext,
-}
-
-impl Replies {
-    /// Whether the reply to the current command is dropped.
-    pub(crate) fn are_dropped(self) -> bool {
-        matches!(self, Self::Off | Self::Skip)
-    }
-
-    /// The mode for the next command.
-    pub(crate) fn after_command(self) -> Self {
-        match self {
-            Self::Skip => Self::On,
-            Self::SkipNext => Self::Skip,
-            Self::On | Self::Off => self,
-        }
-    }
-}
-
-impl Session {
-    /// Bytes of queued commands, watched keys and subscriptions.
-    pub(crate) fn held_bytes(&self) -> usize {
-        let queued = self.queue.as_ref().map_or(0, Queue::held_bytes);
-        let waiting = self.waiting.as_ref().map_or(0, Waiting::held_bytes);
-        queued + waiting + self.watched_bytes + self.subscriptions.held_bytes
-    }
-
-    /// Notes after a change of the authentication, the protocol or the subscriptions whether all commands are allowed.
-    pub(crate) fn note_mode(&mut self) {
-        let is_subscriber = self.protocol == Protocol::Resp2 && !self.subscriptions.are_none();
-        self.is_free = self.authenticated && !is_subscriber;
-    }
-}
-
-/// The remote and local address of a connection.
-#[derive(Debug, Default)]
-pub(crate) struct Origin {
-    pub(crate) address: String,
-    pub(crate) local_address: String,
-    pub(crate) fd: i32,
-    pub(crate) is_unix: bool,
-}
-
-/// The fields of CLIENT LIST, shared with other connections.
-#[derive(Debug, Default)]
-pub(crate) struct Peer {
-    pub(crate) id: u64,
-    /// The remote and local address.
-    pub(crate) address: String,
-    pub(crate) local_address: String,
-    pub(crate) fd: i32,
-    pub(crate) is_unix: bool,
-    /// The time of the connection, in milliseconds since the Unix epoch.
-    pub(crate) since_ms: u64,
-    /// The time of the last received data.
-    pub(crate) active_ms: AtomicU64,
-    pub(crate) name: Mutex<Vec<u8>>,
-    pub(crate) database: AtomicUsize,
-    pub(crate) resp: AtomicUsize,
-    /// The last command: its index in [`commands::names`], and that of its subcommand.
-    pub(crate) command: AtomicUsize,
-    pub(crate) subcommand: AtomicUsize,
-    pub(crate) gauges: Gauges,
-    /// The numbers of channels, patterns and channels of shards that it is subscribed to.
-    pub(crate) subscriptions: [AtomicUsize; 3],
-    /// The number of its mailbox plus one; 0 without one.
-    pub(crate) mailbox: AtomicUsize,
-    /// Set to close the connection.
-    pub(crate) killed: AtomicBool,
-}
-
-/// Buffer sizes of a connection at the end of its last turn.
-#[derive(Debug, Default)]
-pub(crate) struct Gauges {
-    /// Bytes of pending requests, and the free capacity.
-    pub(crate) input: AtomicUsize,
-    pub(crate) input_room: AtomicUsize,
-    /// Bytes of the argument positions of an incomplete request.
-    pub(crate) arguments: AtomicUsize,
-    /// Commands of a transaction plus one, 0 without one, and their bytes.
-    pub(crate) queued: AtomicUsize,
-    pub(crate) queued_bytes: AtomicUsize,
-    /// Bytes of pending replies, their peak, and the capacity.
-    pub(crate) output: AtomicUsize,
-    pub(crate) output_peak: AtomicUsize,
-    pub(crate) output_room: AtomicUsize,
-    /// Whether it waits until the socket is writable.
-    pub(crate) is_writing: AtomicBool,
-    /// Whether a command waits for a key or for the end of a pause.
-    pub(crate) is_waiting: AtomicBool,
-}
-
-impl Peer {
-    /// The name set by the client.
-    pub(crate) fn name(&self) -> Vec<u8> {
-        self.name
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    pub(crate) fn rename(&self, name: &[u8]) {
-        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name.to_vec();
-    }
-}
-
-/// A transaction being queued. Its commands share one buffer, because separate allocations for a million
-/// short commands would take many times their size.
-#[derive(Debug, Default)]
-pub(crate) struct Queue {
-    bytes: Vec<u8>,
-    /// The end of each word in the bytes.
-    word_ends: Vec<usize>,
-    /// The end of each command in the words.
-    command_ends: Vec<usize>,
-    /// Whether a command could not be queued, so that EXEC must fail.
-    pub(crate) spoilt: bool,
-    /// Whether a command adds data.
-    pub(crate) grows: bool,
-    /// Whether a command writes.
-    pub(crate) writes: bool,
-}
-
-impl Queue {
-    pub(crate) fn push(&mut self, words: &[&[u8]]) {
-        for word in words {
-            self.bytes.extend_from_slice(word);
-            self.word_ends.push(self.bytes.len());
-        }
-        self.command_ends.push(self.word_ends.len());
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.command_ends.len()
-    }
-
-    /// Iterates over the words of each command.
-    pub(crate) fn commands(&self) -> impl Iterator<Item = Vec<&[u8]>> {
-        let word = |index: usize| {
-            let begin = index.checked_sub(1).map_or(0, |last| self.word_ends[last]);
-            &self.bytes[begin..self.word_ends[index]]
-        };
-        let mut begin = 0;
-        self.command_ends.iter().map(move |end| {
-            let words = begin..*end;
-            begin = *end;
-            words.map(word).collect()
-        })
-    }
-
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.bytes.len() + (self.word_ends.len() + self.command_ends.len()) * size_of::<usize>()
-    }
-}
-
 impl Shared {
-    pub(crate) fn new(password: Option<String>, max_clients: usize, port: u16) -> Self {
+    /// Creates the state of a server with this number of commands.
+    pub(crate) fn new(
+        password: Option<String>,
+        max_clients: usize,
+        port: u16,
+        commands: usize,
+    ) -> Self {
         let now = wall_ms();
         Self {
             databases: (0..DATABASES).map(|_| Keyspace::new()).collect(),
@@ -459,7 +235,7 @@ impl Shared {
             now,
             clients: 0,
             next_id: 1,
-            stats: Stats::new(commands::names().count(), Gone::default(), now),
+            stats: Stats::new(commands, Gone::default(), now),
             watched: Watched::default(),
             pubsub: PubSub::default(),
             output_bytes: 0,

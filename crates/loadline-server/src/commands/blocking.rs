@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 
 use super::numbers::{integer, milliseconds};
 use super::refusal::Refusal;
-use super::table::find;
-use super::{Call, Known, Words, finish, other};
+use super::{Call, Known, Words, find, finish, other};
 use crate::buffer::Output;
-use crate::state::{AtEnd, Session, Shared, Waiting};
+use crate::session::{AtEnd, Session, Waiting};
+use crate::state::Shared;
 use crate::waiting::{Release, Wait};
 
 pub(super) const TABLE: &[Known] = &[other("WAIT", 3, wait)];

@@ -1,17 +1,13 @@
-//! A call of a command: whether it is admitted, and its access to the connection, the store and the reply.
-
-use std::sync::atomic::Ordering;
-use std::time::Instant;
+//! A call of a command: its access to the connection, the store and the reply.
 
 use loadline_resp::Protocol;
 use loadline_store::{Keyspace, View};
 
-use super::refusal::{self, Refusal};
+use super::refusal::Refusal;
 use super::reply::Reply;
-use super::table::{Access, Found, Known, REWRITING, find, fits, name_of, subcommand};
-use super::{Words, connection, help, is, pubsub, transactions};
 use crate::buffer::Output;
-use crate::state::{Session, Shared};
+use crate::session::Session;
+use crate::state::Shared;
 
 /// The state that a command can access.
 pub(super) struct Call<'c> {
@@ -23,180 +19,6 @@ pub(super) struct Call<'c> {
 }
 
 impl Call<'_> {
-    pub(super) fn execute(&mut self, words: Words<'_>) {
-        if is(words[0], "POST") || is(words[0], "Host:") {
-            return self.refuse_http();
-        }
-        match self.admit(words) {
-            Ok(found) if self.is_paused(found.known) => self.postpone(words),
-            Ok(found)
-                if self.session.queue.is_some()
-                    && !transactions::runs_at_once(found.known.name) =>
-            {
-                self.queue(found.known, words);
-            }
-            Ok(found) => self.perform(found, words),
-            Err(refusal) => {
-                let refusal = transactions::spoil(self, words, refusal);
-                self.refuse(&refusal);
-            }
-        }
-    }
-
-    /// Closes a connection that speaks HTTP, as Redis does: a web page can make a browser send such a request
-    /// to a local port, with commands in its body. Every such request contains one of these two lines; other
-    /// header lines get the error for unknown commands.
-    #[cold]
-    pub(super) fn refuse_http(&mut self) {
-        self.session.closing = true;
-        let address = &self.session.peer.address;
-        self.shared.warnings.warn(|| {
-            format!(
-                "closed the connection from {address}: it sent POST or Host:, as a web page does that \
-                 attacks the server through the browser of someone on this machine"
-            )
-        });
-    }
-
-    /// Finds the command and checks that it can be called.
-    pub(super) fn admit(&mut self, words: Words<'_>) -> Result<Found, Refusal> {
-        let found = find(words[0]).ok_or_else(|| refusal::unknown(words))?;
-        let known = found.known;
-        let stat = &mut self.shared.stats.calls[found.index];
-        if !fits(known.arity, words.len()) {
-            stat.rejected += 1;
-            return Err(refusal::wrong_number(known.name));
-        }
-        if let ([_, second, ..], [_, ..]) = (words, known.subcommands) {
-            let named = known.subcommands.iter().map(|sub| (sub.name, sub.arity));
-            let mut named = named.chain([("HELP", 2)]);
-            let refusal = match named.find(|(name, _)| is(second, name)) {
-                Some((_, arity)) if fits(arity, words.len()) => None,
-                Some((name, _)) => Some(refusal::wrong_number(&format!("{}|{name}", known.name))),
-                None => Some(refusal::unknown_subcommand(words)),
-            };
-            if let Some(refusal) = refusal {
-                stat.rejected += 1;
-                return Err(refusal);
-            }
-        }
-        if !self.session.is_free
-            && let Some(refusal) = self.restriction(known, words)
-        {
-            self.shared.stats.calls[found.index].rejected += 1;
-            return Err(refusal);
-        }
-        if self.session.queue.is_some() && transactions::is_forbidden(known.name) {
-            self.shared.stats.calls[found.index].rejected += 1;
-            return Err("ERR Command not allowed inside a transaction".into());
-        }
-        if self.is_writing(known)
-            && let Some(refusal) = self.shared.unwritable(self.is_adding_to_log(known))
-        {
-            self.shared.stats.calls[found.index].rejected += 1;
-            return Err(refusal);
-        }
-        if self.shared.settings.maxmemory > 0 && self.is_growing(known) && !self.shared.make_room()
-        {
-            self.shared.stats.calls[found.index].rejected += 1;
-            return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
-        }
-        Ok(found)
-    }
-
-    /// The error of a command that this client cannot call now.
-    #[cold]
-    fn restriction(&self, known: &Known, words: Words<'_>) -> Option<Refusal> {
-        let is_stranger = !self.session.authenticated;
-        if is_stranger && !connection::is_for_strangers(known.name) {
-            return Some("NOAUTH Authentication required.".into());
-        }
-        let is_subscriber = pubsub::is_subscriber(self.session);
-        if is_subscriber && !pubsub::is_for_subscribers(known.name) {
-            let name = name_of(known, subcommand(known, words));
-            return Some(pubsub::refusal_of(&name));
-        }
-        None
-    }
-
-    /// Whether a command changes the data, directly or by a transaction.
-    pub(super) fn is_writing(&self, known: &Known) -> bool {
-        let queue = self.session.queue.as_ref();
-        let executes = known.name == "EXEC" && queue.is_some_and(|queue| queue.writes);
-        known.access == Access::Write || executes
-    }
-
-    /// Whether a command adds data, directly or by a transaction.
-    pub(super) fn is_growing(&self, known: &Known) -> bool {
-        match &self.session.queue {
-            Some(queue) if known.name == "EXEC" => queue.grows,
-            Some(_) => known.grows() || !transactions::ends_one(known.name),
-            None => known.grows(),
-        }
-    }
-
-    /// Whether a command adds data to the log, directly or by a transaction.
-    fn is_adding_to_log(&self, known: &Known) -> bool {
-        match &self.session.queue {
-            Some(queue) if known.name == "EXEC" => queue.grows,
-            _ => known.grows() || REWRITING.contains(&known.name),
-        }
-    }
-
-    /// Runs a command and counts it. The first calls and then one in a few are timed, because reading the
-    /// clock takes a large part of a short command's time.
-    pub(super) fn perform(&mut self, found: Found, words: Words<'_>) {
-        let stat = &self.shared.stats.calls[found.index];
-        let begun = stat.is_timed().then(Instant::now);
-        let peer = &self.session.peer;
-        peer.command.store(found.index, Ordering::Relaxed);
-        peer.subcommand
-            .store(subcommand(found.known, words), Ordering::Relaxed);
-        self.session.has_seen_data |= self.sees_unsynced(found.known, words);
-        let outcome = self.handle(found.known, words);
-        self.shared.stats.commands += 1;
-        let stat = &mut self.shared.stats.calls[found.index];
-        stat.calls += 1;
-        if let Some(begun) = begun {
-            stat.timed += 1;
-            stat.time += begun.elapsed();
-        }
-        if let Err(refusal) = outcome {
-            stat.failed += 1;
-            self.refuse(&refusal);
-        }
-    }
-
-    /// Whether the reply has to wait if there are unsynced changes. It matters only where replies can wait.
-    #[inline]
-    fn sees_unsynced(&self, known: &Known, words: Words<'_>) -> bool {
-        let persistence = self.shared.persistence.as_ref();
-        persistence
-            .filter(|persistence| persistence.holds_replies())
-            .is_some_and(|persistence| {
-                let database = self.session.database;
-                known.sees_unsynced(words, |key| persistence.is_unsynced(database, key))
-            })
-    }
-
-    pub(super) fn handle(&mut self, known: &Known, words: Words<'_>) -> Result<(), Refusal> {
-        match words {
-            [_, second] if !known.subcommands.is_empty() && is(second, "HELP") => {
-                help::help(self, known)
-            }
-            _ => (known.handler)(self, words),
-        }
-    }
-
-    pub(super) fn queue(&mut self, known: &Known, words: Words<'_>) {
-        if let Some(queue) = &mut self.session.queue {
-            queue.grows |= known.grows();
-            queue.writes |= known.access == Access::Write;
-            queue.push(words);
-        }
-        self.reply().simple("QUEUED");
-    }
-
     pub(super) fn refuse(&mut self, Refusal(text): &Refusal) {
         self.shared.stats.count_error(text);
         loadline_resp::encode::error(self.out, text);

@@ -7,9 +7,9 @@ use super::numbers::integer;
 use super::pause::pause;
 use super::refusal::{Refusal, SYNTAX, no_such_form, shown};
 use super::{Call, Known, Words, is, other, sub};
-use crate::connection::Connection;
+use crate::peer::Peer;
 use crate::pubsub::Kind;
-use crate::state::{Peer, Replies};
+use crate::session::Replies;
 use crate::waiting::Release;
 
 pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client).with(&[
@@ -174,7 +174,7 @@ fn line(call: &Call<'_>, peer: &Peer) -> String {
     }
     let (input, input_room) = (get(&gauges.input), get(&gauges.input_room));
     let (arguments, output_room) = (get(&gauges.arguments), get(&gauges.output_room));
-    let total = size_of::<Connection>()
+    let total = get(&gauges.own)
         + input
         + input_room
         + arguments

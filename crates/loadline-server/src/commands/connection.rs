@@ -9,7 +9,7 @@ use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX, shown, wrong_number};
 use super::{Call, Known, Words, is, other, pubsub};
 use crate::REDIS_VERSION;
-use crate::state::Replies;
+use crate::session::Replies;
 
 pub(super) const TABLE: &[Known] = &[
     other("PING", -1, ping),

@@ -1,4 +1,4 @@
-//! The commands: one file per family. This one dispatches; the table of all commands is in `table`.
+//! The commands: one file per family, and the look-up of a command by its name.
 
 mod bitfield;
 mod bits;
@@ -9,6 +9,7 @@ mod client;
 mod config;
 mod connection;
 mod describe;
+mod dispatch;
 mod dump;
 mod expiry;
 #[cfg(test)]
@@ -44,22 +45,22 @@ mod table;
 mod transactions;
 mod waits;
 
-use loadline_resp::Request;
-use loadline_resp::encode::Sink as _;
+use std::sync::LazyLock;
 
-use crate::buffer::{Output, Part};
-use crate::state::{Replies, Session, Shared};
+use hashbrown::HashMap;
+
 pub(crate) use blocking::{release, wake};
 use call::Call;
 use changes::Effect;
+pub(crate) use dispatch::execute;
+use dispatch::{execute_words, finish};
 pub(crate) use glob::glob;
 pub(crate) use pause::resume;
 pub(crate) use refusal::Refusal;
 pub(crate) use scripts::Interpreter;
-pub(crate) use table::names;
 use table::{
-    ALL, Access, FAMILIES, Keys, Known, ONE, PAIRS, TWO, all, find, fits, full_name, other, read,
-    sub, write,
+    ALL, Access, Found, Keys, Known, ONE, PAIRS, TWO, fits, name_of, number, other, read, sub,
+    write,
 };
 
 /// The largest string, as in Redis.
@@ -68,72 +69,90 @@ const LARGEST: usize = 512 << 20;
 /// The words of a command, its name first.
 type Words<'w> = &'w [&'w [u8]];
 
-/// Executes a request and writes the reply to `out`.
-pub(crate) fn execute(
-    request: &Request<'_>,
-    session: &mut Session,
-    shared: &mut Shared,
-    out: &mut Output,
-) {
-    // Most commands have few words, which need no allocation.
-    let mut few: [&[u8]; 8] = [&[]; 8];
-    let many: Vec<&[u8]>;
-    let words = if request.len() <= few.len() {
-        for (place, word) in few.iter_mut().zip(request.iter()) {
-            *place = word;
-        }
-        &few[..request.len()]
-    } else {
-        many = request.iter().collect();
-        &many
-    };
-    execute_words(words, session, shared, out);
-}
-
-fn execute_words(words: Words<'_>, session: &mut Session, shared: &mut Shared, out: &mut Output) {
-    #[cfg(feature = "slowdown")]
-    if let Some(slowdown) = &shared.slowdown {
-        crate::slowdown::slow_down(slowdown);
-    }
-    let begin = out.len();
-    let noted = shared.noted();
-    Call {
-        session,
-        shared,
-        out,
-        changed: None,
-    }
-    .execute(words);
-    if session.waiting.is_none() {
-        finish(begin, noted, session, shared, out);
-    }
-}
-
-/// Ends a command: drops its reply if it is not wanted, and notes where the reply is to be replaced if the changes cannot be
-/// written.
-#[inline]
-fn finish(begin: usize, noted: u64, session: &mut Session, shared: &mut Shared, out: &mut Output) {
-    if session.replies != Replies::On {
-        if session.replies.are_dropped() {
-            out.truncate(begin);
-            // Messages are no replies.
-            out.put(&std::mem::take(&mut session.pushed));
-        }
-        session.replies = session.replies.after_command();
-    }
-    if shared.noted() != noted {
-        let part = Part {
-            begin: out.end() - (out.len().saturating_sub(begin)) as u64,
-            end: out.end(),
-        };
-        if part.end > part.begin {
-            session.unconfirmed.push(part);
-        }
-        shared.commit_much();
-    }
-}
-
 /// Whether a word is this keyword, in any case.
 fn is(word: &[u8], keyword: &str) -> bool {
     word.eq_ignore_ascii_case(keyword.as_bytes())
+}
+
+/// The tables of all families, with their group names in the Redis documentation.
+const FAMILIES: &[(&str, &[Known])] = &[
+    ("string", strings::TABLE),
+    ("generic", keys::TABLE),
+    ("generic", expiry::TABLE),
+    ("generic", dump::TABLE),
+    ("set", sets::TABLE),
+    ("hash", hashes::TABLE),
+    ("list", lists::TABLE),
+    ("list", waits::LISTS),
+    ("sorted-set", waits::SORTED_SETS),
+    ("stream", streams::TABLE),
+    ("generic", blocking::TABLE),
+    ("sorted-set", sorted_sets::TABLE),
+    ("bitmap", bits::TABLE),
+    ("bitmap", bitfield::TABLE),
+    ("hyperloglog", hyperloglog::TABLE),
+    ("generic", sort::TABLE),
+    ("scripting", functions::TABLE),
+    ("scripting", scripts::TABLE),
+    ("connection", connection::TABLE),
+    ("connection", client::TABLE),
+    ("server", server::TABLE),
+    ("server", describe::TABLE),
+    ("transactions", transactions::TABLE),
+    ("pubsub", pubsub::TABLE),
+];
+
+fn all() -> impl Iterator<Item = &'static Known> {
+    FAMILIES.iter().flat_map(|(_, table)| *table)
+}
+
+/// The name of a command with its subcommand, if any.
+fn full_name(command: usize, subcommand: usize) -> String {
+    let Some(known) = all().nth(command) else {
+        return "NULL".to_owned();
+    };
+    name_of(known, subcommand)
+}
+
+/// The names of all commands, in the order of their statistics.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    all().map(|known| known.name)
+}
+
+fn find(name: &[u8]) -> Option<Found> {
+    static BY_NAME: LazyLock<HashMap<u128, Found>> = LazyLock::new(|| {
+        all()
+            .enumerate()
+            .filter_map(|(index, known)| {
+                Some((number(known.name.as_bytes())?, Found { index, known }))
+            })
+            .collect()
+    });
+    BY_NAME.get(&number(name)?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_found_in_any_case() {
+        for known in all() {
+            let found = find(known.name.to_ascii_lowercase().as_bytes());
+            assert!(found.is_some_and(|found| found.known.name == known.name));
+        }
+        for name in [&b"GETT"[..], b"", b"GET\0", b"A-NAME-LONGER-THAN-ANY"] {
+            assert!(find(name).is_none());
+        }
+    }
+
+    #[test]
+    fn every_command_stands_once_in_the_table() {
+        let mut names: Vec<&str> = names().collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(names.iter().all(|name| *name == name.to_ascii_uppercase()));
+    }
 }

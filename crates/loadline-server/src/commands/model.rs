@@ -8,7 +8,9 @@ use proptest::prelude::*;
 
 use super::{execute, names, release};
 use crate::buffer::Output;
-use crate::state::{Origin, Session, Shared, Waiting};
+use crate::peer::Origin;
+use crate::session::{Session, Waiting};
+use crate::state::Shared;
 use crate::waiting::Release;
 
 /// A server without sockets, with one session.
@@ -20,7 +22,7 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new() -> Self {
-        let mut shared = Shared::new(None, 1, 0);
+        let mut shared = Shared::new(None, 1, 0, names().count());
         shared.now = 1_000_000;
         let session = shared.session(Origin::default());
         Self {
@@ -330,7 +332,7 @@ proptest! {
             prop_assert!(skipper.is_between_replies());
             // These commands can have no reply.
             let is_silent = words[0] == b"SHUTDOWN" || words[0] == b"CLIENT"
-                || rig.session.replies != crate::state::Replies::On;
+                || rig.session.replies != crate::session::Replies::On;
             prop_assert!(replies == 1 || (replies == 0 && is_silent), "{:?}: {:?}", words, reply);
         }
     }

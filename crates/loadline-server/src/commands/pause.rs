@@ -7,7 +7,8 @@ use super::numbers::integer;
 use super::refusal::Refusal;
 use super::{Call, Known, Words, execute_words, is};
 use crate::buffer::Output;
-use crate::state::{Pause, Session, Shared, Waiting};
+use crate::session::{Session, Waiting};
+use crate::state::{Pause, Shared};
 
 /// Starts or extends a pause. As in Redis, a pause is never shortened or narrowed.
 pub(super) fn pause(call: &mut Call<'_>, time: &[u8], mode: Option<&[u8]>) -> Result<(), Refusal> {

@@ -8,7 +8,7 @@ use super::glob::glob;
 use super::refusal::{Refusal, no_such_form};
 use super::{Call, Known, Words, is, other, sub};
 use crate::pubsub::Kind;
-use crate::state::Session;
+use crate::session::Session;
 
 pub(super) const TABLE: &[Known] = &[
     other("SUBSCRIBE", -2, |call, words| {

@@ -1,15 +1,7 @@
-//! The table of commands, and looking them up by name.
-
-use std::sync::LazyLock;
-
-use hashbrown::HashMap;
+//! A command as its family lists it: its name, its words, its keys and its function.
 
 use super::refusal::Refusal;
-use super::{
-    Call, Words, bitfield, bits, blocking, client, connection, describe, dump, expiry, functions,
-    hashes, hyperloglog, is, keys, lists, pubsub, scripts, server, sets, sort, sorted_sets,
-    streams, strings, transactions, waits,
-};
+use super::{Call, Words, is};
 
 /// The function of a command, which writes the reply or returns an error.
 pub(super) type Handler = fn(&mut Call<'_>, Words<'_>) -> Result<(), Refusal>;
@@ -117,47 +109,7 @@ pub(super) const fn other(name: &'static str, arity: i32, handler: Handler) -> K
     }
 }
 
-/// The tables of all families, with their group names in the Redis documentation.
-pub(super) const FAMILIES: &[(&str, &[Known])] = &[
-    ("string", strings::TABLE),
-    ("generic", keys::TABLE),
-    ("generic", expiry::TABLE),
-    ("generic", dump::TABLE),
-    ("set", sets::TABLE),
-    ("hash", hashes::TABLE),
-    ("list", lists::TABLE),
-    ("list", waits::LISTS),
-    ("sorted-set", waits::SORTED_SETS),
-    ("stream", streams::TABLE),
-    ("generic", blocking::TABLE),
-    ("sorted-set", sorted_sets::TABLE),
-    ("bitmap", bits::TABLE),
-    ("bitmap", bitfield::TABLE),
-    ("hyperloglog", hyperloglog::TABLE),
-    ("generic", sort::TABLE),
-    ("scripting", functions::TABLE),
-    ("scripting", scripts::TABLE),
-    ("connection", connection::TABLE),
-    ("connection", client::TABLE),
-    ("server", server::TABLE),
-    ("server", describe::TABLE),
-    ("transactions", transactions::TABLE),
-    ("pubsub", pubsub::TABLE),
-];
-
-pub(super) fn all() -> impl Iterator<Item = &'static Known> {
-    FAMILIES.iter().flat_map(|(_, table)| *table)
-}
-
 /// The name of a command with its subcommand, if any.
-pub(super) fn full_name(command: usize, subcommand: usize) -> String {
-    let Some(known) = all().nth(command) else {
-        return "NULL".to_owned();
-    };
-    name_of(known, subcommand)
-}
-
-/// The same for a command of the table.
 pub(super) fn name_of(known: &Known, subcommand: usize) -> String {
     let sub = subcommand
         .checked_sub(1)
@@ -278,11 +230,6 @@ impl Known {
     }
 }
 
-/// The names of all commands, in the order of their statistics.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    all().map(|known| known.name)
-}
-
 /// A command and its index in the statistics.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
@@ -292,18 +239,6 @@ pub(super) struct Found {
 
 /// The length of the longest name; every name fits into one number.
 pub(super) const LONGEST_NAME: usize = 16;
-
-pub(super) fn find(name: &[u8]) -> Option<Found> {
-    pub(super) static BY_NAME: LazyLock<HashMap<u128, Found>> = LazyLock::new(|| {
-        all()
-            .enumerate()
-            .filter_map(|(index, known)| {
-                Some((number(known.name.as_bytes())?, Found { index, known }))
-            })
-            .collect()
-    });
-    BY_NAME.get(&number(name)?).copied()
-}
 
 /// An upper-case name as a number, for hashing and comparison in one step. Zero bytes are not letters, so
 /// padding is unambiguous.
@@ -333,31 +268,5 @@ pub(super) fn fits(arity: i32, words: usize) -> bool {
         words >= asked
     } else {
         words == asked
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_command_is_found_in_any_case() {
-        for known in all() {
-            let found = find(known.name.to_ascii_lowercase().as_bytes());
-            assert!(found.is_some_and(|found| found.known.name == known.name));
-        }
-        for name in [&b"GETT"[..], b"", b"GET\0", b"A-NAME-LONGER-THAN-ANY"] {
-            assert!(find(name).is_none());
-        }
-    }
-
-    #[test]
-    fn every_command_stands_once_in_the_table() {
-        let mut names: Vec<&str> = names().collect();
-        let count = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), count);
-        assert!(names.iter().all(|name| *name == name.to_ascii_uppercase()));
     }
 }

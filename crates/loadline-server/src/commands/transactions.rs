@@ -3,7 +3,7 @@
 
 use super::refusal::Refusal;
 use super::{ALL, Call, Known, Words, find, is, other, read};
-use crate::state::{Queue, Watch};
+use crate::session::{Queue, Watch};
 
 pub(super) const TABLE: &[Known] = &[
     other("MULTI", 1, multi),

@@ -95,7 +95,8 @@ impl Server {
             .iter()
             .find_map(Listener::address)
             .map_or(0, |address| address.port());
-        let mut shared = Shared::new(config.password.clone(), config.max_clients, port);
+        let commands = crate::commands::names().count();
+        let mut shared = Shared::new(config.password.clone(), config.max_clients, port, commands);
         #[cfg(feature = "slowdown")]
         {
             shared.slowdown = config.slowdown;

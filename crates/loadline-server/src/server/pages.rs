@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn memory_is_moved_when_it_has_grown() {
         const WRITTEN_BYTES: u64 = 64 << 20;
-        let mut shared = Shared::new(None, 1, 0);
+        let mut shared = Shared::new(None, 1, 0, 0);
         let mut pages = Pages::default();
         pages.follow(&shared);
         assert!(pages.moving.is_none(), "nothing was written");

@@ -9,7 +9,6 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
 use super::libraries::{self, random::Random};
-use super::nested::Nested;
 use super::progress::{Flags, Progress};
 use super::{convert, failure};
 use crate::commands::{Refusal, Words};
@@ -21,6 +20,10 @@ const HOOK_EVERY: u32 = 100_000;
 /// The name of scripts in errors.
 const NAME: &str = "@user_script";
 const SHEBANG: &[u8] = b"#!";
+
+/// The function that executes the commands of a script: the reply of each, or the text of its error.
+pub(super) type Execute<'e> =
+    dyn FnMut(&Lua, &MultiValue) -> mlua::Result<Result<Value, Vec<u8>>> + 'e;
 
 /// A compiled script.
 #[derive(Debug, Clone)]
@@ -47,17 +50,17 @@ pub(crate) struct Interpreter {
 }
 
 impl Interpreter {
-    /// Starts Lua. `report` gets what scripts log.
+    /// Starts Lua. `report` gets what scripts log, and `knows` returns whether there is a command with a name.
     ///
     /// # Errors
     /// If Lua cannot be started.
-    pub(super) fn new(report: fn(&str)) -> mlua::Result<Self> {
+    pub(super) fn new(report: fn(&str), knows: fn(&[u8]) -> bool) -> mlua::Result<Self> {
         let standard = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(standard, LuaOptions::default())?;
         lua.set_memory_limit(MEMORY_BYTES)?;
         let server = lua.create_table()?;
         let progress = Arc::new(Progress::default());
-        let all = libraries::all(&lua, report, &progress)?;
+        let all = libraries::all(&lua, report, knows, &progress)?;
         let redis = all.get("redis")?;
         server.set("libraries", all)?;
         Random::default().register(&lua, &server)?;
@@ -120,7 +123,7 @@ impl Interpreter {
         Ok(script)
     }
 
-    /// Runs a script, which executes commands by `nested`, for at most `limit_ms` milliseconds until its first write; 0 for no
+    /// Runs a script, which executes commands by `execute`, for at most `limit_ms` milliseconds until its first write; 0 for no
     /// limit.
     ///
     /// # Errors
@@ -131,7 +134,7 @@ impl Interpreter {
         keys: Words<'_>,
         arguments: Words<'_>,
         limit_ms: u64,
-        nested: &mut Nested<'_, '_>,
+        execute: &mut Execute<'_>,
     ) -> Result<Value, Refusal> {
         let now = millis(self.begun.elapsed());
         let ends_at = match limit_ms {
@@ -139,7 +142,7 @@ impl Interpreter {
             limit => now.saturating_add(limit),
         };
         self.progress.begin(ends_at);
-        let outcome = self.call(&script.function, keys, arguments, nested);
+        let outcome = self.call(&script.function, keys, arguments, execute);
         if self.progress.is_over() {
             self.lua.remove_global_hook();
             let again = limit_time(&self.lua, Arc::clone(&self.progress), self.begun);
@@ -160,17 +163,15 @@ impl Interpreter {
         function: &Function,
         keys: Words<'_>,
         arguments: Words<'_>,
-        nested: &mut Nested<'_, '_>,
+        execute: &mut Execute<'_>,
     ) -> mlua::Result<(bool, Value)> {
         self.visible.raw_set("KEYS", self.list(keys)?)?;
         self.visible.raw_set("ARGV", self.list(arguments)?)?;
-        let nested = RefCell::new(nested);
+        let execute = RefCell::new(execute);
         // A command cannot call a script, so the borrow never fails.
         let execute = |lua: &Lua, arguments: &MultiValue| {
-            let nested = nested.try_borrow_mut();
-            nested
-                .map_err(|_| mlua::Error::RecursiveMutCallback)?
-                .execute(lua, arguments)
+            let execute = execute.try_borrow_mut();
+            execute.map_err(|_| mlua::Error::RecursiveMutCallback)?(lua, arguments)
         };
         self.lua.scope(|scope| {
             let call = scope.create_function(|lua, arguments: MultiValue| {

@@ -11,7 +11,7 @@ use loadline_resp::Protocol;
 
 use super::numbers::integer;
 use super::refusal::{Refusal, no_such_form};
-use super::{Access, Call, Keys, Known, Words, is, other, sub};
+use super::{Access, Call, Keys, Known, Words, find, is, other, sub};
 pub(crate) use interpreter::Interpreter;
 use interpreter::Script;
 use nested::Nested;
@@ -157,7 +157,7 @@ fn take_interpreter(call: &mut Call<'_>) -> Result<Box<Interpreter>, Refusal> {
         return Ok(interpreter);
     }
     let report = call.shared.warnings.report;
-    match Interpreter::new(report) {
+    match Interpreter::new(report, |name| find(name).is_some()) {
         Ok(interpreter) => Ok(Box::new(interpreter)),
         Err(error) => Err(format!("ERR Lua cannot be started: {error}").into()),
     }
@@ -184,7 +184,9 @@ fn run(
     call.session.protocol = Protocol::Resp2;
     let limit = call.shared.settings.busy_reply_threshold;
     let mut nested = Nested::new(call, flags, interpreter.progress());
-    let outcome = interpreter.run(script, keys, arguments, limit, &mut nested);
+    let outcome = interpreter.run(script, keys, arguments, limit, &mut |lua, words| {
+        nested.execute(lua, words)
+    });
     call.session.database = database;
     call.session.protocol = protocol;
     call.session.may_not_block = may_not_block;

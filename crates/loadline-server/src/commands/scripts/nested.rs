@@ -6,8 +6,7 @@ use mlua::{Lua, MultiValue, Value};
 use super::progress::{Flags, Progress};
 use super::{convert, is_for_scripts};
 use crate::buffer::Output;
-use crate::commands::table::{Access, Found, find, fits};
-use crate::commands::{Call, Refusal};
+use crate::commands::{Access, Call, Found, Refusal, find, fits};
 
 /// The most bytes of a reply to a script.
 const MOST_REPLY_BYTES: usize = 512 << 20;

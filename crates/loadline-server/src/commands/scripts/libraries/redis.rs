@@ -6,7 +6,6 @@ use mlua::{Lua, Table, Value};
 
 use super::super::progress::Progress;
 use super::{Arguments, Fault, add, convert};
-use crate::commands::find;
 
 /// The version of Redis whose scripting this is.
 const VERSION: (u32, u32, u32) = (7, 0, 15);
@@ -15,6 +14,7 @@ const LEVELS: [&str; 4] = ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNIN
 pub(super) fn library(
     lua: &Lua,
     report: fn(&str),
+    knows: fn(&[u8]) -> bool,
     progress: &Arc<Progress>,
 ) -> mlua::Result<Table> {
     let library = lua.create_table()?;
@@ -49,13 +49,13 @@ pub(super) fn library(
         Ok(Value::Boolean(false))
     })?;
     add(lua, &library, "debug", |_, _| Ok(Value::Nil))?;
-    add(lua, &library, "acl_check_cmd", |lua, arguments| {
+    add(lua, &library, "acl_check_cmd", move |lua, arguments| {
         if arguments.len() == 0 {
             return Err(Fault::Reply(
                 "ERR Please specify at least one argument for this redis lib call",
             ));
         }
-        if find(&arguments.text(lua, 1)?).is_none() {
+        if !knows(&arguments.text(lua, 1)?) {
             return Err(Fault::Reply(
                 "ERR Invalid command passed to redis.acl_check_cmd()",
             ));

@@ -1,0 +1,78 @@
+//! The part of a connection's state that other connections see.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Mutex, PoisonError};
+
+/// The remote and local address of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) address: String,
+    pub(crate) local_address: String,
+    pub(crate) fd: i32,
+    pub(crate) is_unix: bool,
+}
+
+/// The fields of CLIENT LIST, shared with other connections.
+#[derive(Debug, Default)]
+pub(crate) struct Peer {
+    pub(crate) id: u64,
+    /// The remote and local address.
+    pub(crate) address: String,
+    pub(crate) local_address: String,
+    pub(crate) fd: i32,
+    pub(crate) is_unix: bool,
+    /// The time of the connection, in milliseconds since the Unix epoch.
+    pub(crate) since_ms: u64,
+    /// The time of the last received data.
+    pub(crate) active_ms: AtomicU64,
+    pub(crate) name: Mutex<Vec<u8>>,
+    pub(crate) database: AtomicUsize,
+    pub(crate) resp: AtomicUsize,
+    /// The last command: its index in the table of commands, and that of its subcommand.
+    pub(crate) command: AtomicUsize,
+    pub(crate) subcommand: AtomicUsize,
+    pub(crate) gauges: Gauges,
+    /// The numbers of channels, patterns and channels of shards that it is subscribed to.
+    pub(crate) subscriptions: [AtomicUsize; 3],
+    /// The number of its mailbox plus one; 0 without one.
+    pub(crate) mailbox: AtomicUsize,
+    /// Set to close the connection.
+    pub(crate) killed: AtomicBool,
+}
+
+/// Buffer sizes of a connection at the end of its last turn.
+#[derive(Debug, Default)]
+pub(crate) struct Gauges {
+    /// Bytes of the connection itself.
+    pub(crate) own: AtomicUsize,
+    /// Bytes of pending requests, and the free capacity.
+    pub(crate) input: AtomicUsize,
+    pub(crate) input_room: AtomicUsize,
+    /// Bytes of the argument positions of an incomplete request.
+    pub(crate) arguments: AtomicUsize,
+    /// Commands of a transaction plus one, 0 without one, and their bytes.
+    pub(crate) queued: AtomicUsize,
+    pub(crate) queued_bytes: AtomicUsize,
+    /// Bytes of pending replies, their peak, and the capacity.
+    pub(crate) output: AtomicUsize,
+    pub(crate) output_peak: AtomicUsize,
+    pub(crate) output_room: AtomicUsize,
+    /// Whether it waits until the socket is writable.
+    pub(crate) is_writing: AtomicBool,
+    /// Whether a command waits for a key or for the end of a pause.
+    pub(crate) is_waiting: AtomicBool,
+}
+
+impl Peer {
+    /// The name set by the client.
+    pub(crate) fn name(&self) -> Vec<u8> {
+        self.name
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn rename(&self, name: &[u8]) {
+        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name.to_vec();
+    }
+}
