@@ -8,41 +8,19 @@ use std::path::{Path, PathBuf};
 
 use crate::uses::Use;
 
-/// Files whose uses still close circles, each with the folder of its crate. Their uses do not count, and a file whose
-/// uses close no circle must leave this list.
-const LEFT: [(&str, &str); 0] = [];
-
 /// The circles between the files of the crate in `folder`, one text each.
 pub(crate) fn faults(folder: &Path, uses: &BTreeSet<Use>) -> Vec<String> {
-    let left = LEFT.iter().filter(|(other, _)| folder == Path::new(other));
-    let left: Vec<&Path> = left.map(|(_, file)| Path::new(file)).collect();
-    let found = except(&left, uses).into_iter();
+    let found = texts(uses).into_iter();
     found
         .map(|text| format!("{}: {text}", folder.display()))
         .collect()
 }
 
-/// The circles that are there without the uses of `left`, and the files of `left` that close none.
-fn except(left: &[&Path], uses: &BTreeSet<Use>) -> Vec<String> {
-    let counted = |skipped: &dyn Fn(&Path) -> bool| -> BTreeSet<&Use> {
-        let ties = uses.iter().filter(|one| !is_inside(&one.from, &one.to));
-        ties.filter(|one| !skipped(&one.from)).collect()
-    };
-    let ties = counted(&|file| left.contains(&file));
-    let closes_none = |file: &&&Path| {
-        let ties = counted(&|other| other != **file && left.contains(&other));
-        !circles(&ties).iter().any(|circle| circle.contains(**file))
-    };
-    let needless = left.iter().filter(closes_none).map(|file| {
-        format!(
-            "{} closes no circle, so it must leave the list in xtask/src/circles.rs",
-            file.display()
-        )
-    });
-    let found = circles(&ties)
-        .into_iter()
-        .map(|circle| text_of(&circle, &ties));
-    found.chain(needless).collect()
+fn texts(uses: &BTreeSet<Use>) -> Vec<String> {
+    let ties = uses.iter().filter(|one| !is_inside(&one.from, &one.to));
+    let ties = ties.collect();
+    let circles = circles(&ties).into_iter();
+    circles.map(|circle| text_of(&circle, &ties)).collect()
 }
 
 /// Whether the module of the file `inner` is inside that of `outer`.
@@ -126,7 +104,7 @@ mod tests {
 
     /// The circles of a crate with these files, without the number of files.
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        let found = except(&[], &uses_of(files));
+        let found = texts(&uses_of(files));
         let ties = found
             .iter()
             .map(|text| text.split_once('\n').unwrap().1.to_owned());
@@ -140,23 +118,6 @@ mod tests {
             .collect();
         let (_, uses) = crate::uses::of_crate(Path::new("lib.rs"), &sources).unwrap();
         uses
-    }
-
-    #[test]
-    fn uses_of_a_listed_file_do_not_count_while_they_close_a_circle() {
-        let a = ("a.rs", "use crate::b::B;\npub struct A(B);\n");
-        let uses = uses_of(&[ROOT, a, B]);
-        let listed = |files: &[&str]| {
-            let files: Vec<&Path> = files.iter().map(Path::new).collect();
-            except(&files, &uses)
-        };
-        assert_eq!(listed(&["a.rs"]), [""; 0]);
-        assert_eq!(listed(&["b.rs"]), [""; 0]);
-        assert_eq!(listed(&[]).len(), 1);
-        assert_eq!(
-            listed(&["a.rs", "lib.rs"]),
-            ["lib.rs closes no circle, so it must leave the list in xtask/src/circles.rs"]
-        );
     }
 
     const B: (&str, &str) = ("b.rs", "use crate::a::A;\npub struct B(A);\n");
