@@ -13,6 +13,14 @@ words! {
         Xor = "XOR",
         /// Every bit of the one string is inverted.
         Not = "NOT",
+        /// A bit is set if it is set in the first string and in none of the others. Redis 8.2.
+        Diff = "DIFF",
+        /// A bit is set if it is set in one of the others and not in the first string. Redis 8.2.
+        Diff1 = "DIFF1",
+        /// A bit is set if it is set in the first string and in one of the others. Redis 8.2.
+        AndOr = "ANDOR",
+        /// A bit is set if it is set in exactly one of the strings. Redis 8.2.
+        One = "ONE",
     }
 
     /// The result of an addition that leaves the range of its number.

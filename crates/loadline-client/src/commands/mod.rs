@@ -101,7 +101,7 @@ macro_rules! options {
         impl<B, A> $options<B, A> {
             /// The same arguments with one more option.
             #[inline]
-            fn and<P>(self, option: P) -> $options<(B, P), A> {
+            pub(super) fn and<P>(self, option: P) -> $options<(B, P), A> {
                 $options {
                     before: (self.before, option),
                     after: self.after,
@@ -110,18 +110,6 @@ macro_rules! options {
         }
 
         impl<B: ToArgs, A: ToArgs, R: FromReply> Command<$options<B, A>, R> {
-            $(
-                $(#[$doc])*
-                #[inline]
-                #[must_use]
-                pub fn $name $(<$reply: FromReply>)? (self, $($arg: $type),*)
-                    -> Command<$options<impl ToArgs, A>, $output>
-                $(where R: $bound)?
-                {
-                    self.map(|args| args.and(($($part,)*)))$(.flagged(Flags::$flags))?
-                }
-            )*
-
             #[doc = include_str!("option.md")]
             #[inline]
             #[must_use]
@@ -129,6 +117,36 @@ macro_rules! options {
                 self.map(|args| args.and(words)).unrepeatable()
             }
         }
+
+        more_options! {
+            $options {$(
+                $(#[$doc])*
+                $name $(<$reply>)? ($($arg: $type),*) -> $output $(where $bound)? = ($($part),*) $(, $flags)?;
+            )*}
+        }
+    )*};
+}
+
+/// Options as methods, written as in [`options!`], of a type that has been declared there.
+macro_rules! more_options {
+    ($(
+        $options:ident {$(
+            $(#[$doc:meta])*
+            $name:ident $(<$reply:ident>)? ($($arg:ident: $type:ty),*) -> $output:ty
+                $(where $bound:path)? = ($($part:expr),*) $(, $flags:ident)?;
+        )*}
+    )*) => {$(
+        impl<B: ToArgs, A: ToArgs, R: FromReply> Command<$options<B, A>, R> {$(
+            $(#[$doc])*
+            #[inline]
+            #[must_use]
+            pub fn $name $(<$reply: FromReply>)? (self, $($arg: $type),*)
+                -> Command<$options<impl ToArgs, A>, $output>
+            $(where R: $bound)?
+            {
+                self.map(|args| args.and(($($part,)*)))$(.flagged(Flags::$flags))?
+            }
+        )*}
     )*};
 }
 

@@ -42,6 +42,9 @@ fn of_hashes_streams_and_vectors() -> Vec<(String, &'static str)> {
         wait_aof(1, 2, SECOND) => "WAITAOF 1 2 1000";
         xack_del("k", "g", ["1-0", "2-0"]).acked() => "XACKDEL k g ACKED IDS 2 1-0 2-0";
         xdel_ex("k", "1-0").del_ref() => "XDELEX k DELREF IDS 1 1-0";
+        hscan_fields::<String>("k", 0, 10).matching("a*") => "HSCAN k 0 COUNT 10 NOVALUES MATCH a*";
+        zrank_with_score("k", "m") => "ZRANK k m WITHSCORE";
+        zrevrank_with_score("k", "m") => "ZREVRANK k m WITHSCORE";
         vadd("k", [1.5, 2.0], "m").no_quant().set_attr("{}") => "VADD k VALUES 2 1.5 2 m NOQUANT SETATTR {}";
         vadd_reduced("k", 1, [1.5, 2.0], "m").cas() => "VADD k REDUCE 1 VALUES 2 1.5 2 m CAS";
         vcard("k") => "VCARD k";
@@ -232,6 +235,26 @@ fn commands_of_modules_have_the_words_of_their_documentation() {
     let names = sources.split("= \"").skip(1);
     let names: BTreeSet<&str> = names.filter_map(|rest| rest.split('"').next()).collect();
     assert_eq!(called, names);
+}
+
+#[test]
+fn later_options_of_older_commands_have_the_words_of_their_documentation() {
+    let all = calls! {
+        client_kill().max_age(SECOND * 5) => "CLIENT KILL MAXAGE 5";
+        bit_op(BitOperation::Diff, "to", ["s", "t"]) => "BITOP DIFF to s t";
+        bit_op(BitOperation::Diff1, "to", ["s", "t"]) => "BITOP DIFF1 to s t";
+        bit_op(BitOperation::AndOr, "to", ["s", "t"]) => "BITOP ANDOR to s t";
+        bit_op(BitOperation::One, "to", ["s", "t"]) => "BITOP ONE to s t";
+        xadd("k", [("f", "v")]).max_len(5).keep_ref() => "XADD k MAXLEN 5 KEEPREF * f v";
+        xadd("k", [("f", "v")]).max_len(5).del_ref() => "XADD k MAXLEN 5 DELREF * f v";
+        xadd("k", [("f", "v")]).max_len(5).acked() => "XADD k MAXLEN 5 ACKED * f v";
+        xtrim_about("k", 5).keep_ref() => "XTRIM k MAXLEN ~ 5 KEEPREF";
+        xtrim_about("k", 5).del_ref() => "XTRIM k MAXLEN ~ 5 DELREF";
+        xtrim_about("k", 5).limit(6).acked() => "XTRIM k MAXLEN ~ 5 LIMIT 6 ACKED";
+    };
+    for (words, expected) in all {
+        assert_eq!(words, expected);
+    }
 }
 
 /// Commands that a cluster routes otherwise than by their first argument.

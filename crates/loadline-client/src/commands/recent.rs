@@ -22,6 +22,11 @@ commands! {
     /// Redis documentation: [`CLUSTER SLOT-STATS`](https://redis.io/docs/latest/commands/cluster-slot-stats/).
     cluster_slot_stats_by<T>(metric: impl Arg) -> Vec<(u16, T)>
         = "CLUSTER" "SLOT-STATS"("ORDERBY", metric) + SlotStatsOptions;
+    /// Gets one page of the fields of a hash without their values; otherwise as [`hscan`].
+    ///
+    /// Redis documentation: [`HSCAN`](https://redis.io/docs/latest/commands/hscan/).
+    hscan_fields<T>(key: impl Arg, cursor: u64, count: u64) -> (u64, Vec<T>)
+        = "HSCAN"(key, cursor, "COUNT", count, "NOVALUES") + ElementScanOptions;
     /// Waits until the writes of this connection are synced to the disk of the server (`local` is 1) and to those
     /// of this number of replicas, up to `timeout` (`Duration::MAX` is no limit). Replies with the numbers that
     /// did. Needs a dedicated connection.
@@ -41,6 +46,41 @@ commands! {
     /// Redis documentation: [`XDELEX`](https://redis.io/docs/latest/commands/xdelex/).
     xdel_ex(key: impl Arg, ids: impl ToArgs) -> Vec<i64>
         = "XDELEX"(key) + EntryRemovalOptions["IDS", counted(ids)];
+    /// Gets the rank of a member in ascending order of scores, starting at 0, and its score. Replies with nil if it is
+    /// not a member.
+    ///
+    /// Redis documentation: [`ZRANK`](https://redis.io/docs/latest/commands/zrank/).
+    zrank_with_score(key: impl Arg, member: impl Arg) -> Option<(u64, f64)>
+        = "ZRANK"(key, member, "WITHSCORE");
+    /// Gets the rank of a member in descending order of scores, starting at 0, and its score. Replies with nil if it
+    /// is not a member.
+    ///
+    /// Redis documentation: [`ZREVRANK`](https://redis.io/docs/latest/commands/zrevrank/).
+    zrevrank_with_score(key: impl Arg, member: impl Arg) -> Option<(u64, f64)>
+        = "ZREVRANK"(key, member, "WITHSCORE");
+}
+
+more_options! {
+    ClientKillOptions {
+        /// Connections that have existed for at least this time, in whole seconds.
+        max_age(time: Duration) -> R = ("MAXAGE", time.as_secs());
+    }
+    XaddOptions {
+        /// With an option that removes entries: keeps what groups know of them, as without an option.
+        keep_ref() -> R = ("KEEPREF");
+        /// With an option that removes entries: removes what groups know of them too.
+        del_ref() -> R = ("DELREF");
+        /// With an option that removes entries: removes only those that all groups have acknowledged.
+        acked() -> R = ("ACKED");
+    }
+    TrimOptions {
+        /// Keeps what groups know of the entries, as without an option.
+        keep_ref() -> R = ("KEEPREF");
+        /// Removes what groups know of the entries too.
+        del_ref() -> R = ("DELREF");
+        /// Removes only entries that all groups have acknowledged.
+        acked() -> R = ("ACKED");
+    }
 }
 
 options! {

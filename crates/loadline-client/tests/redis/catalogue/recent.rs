@@ -8,7 +8,7 @@ use loadline_client::commands::*;
 use loadline_client::{OwnedReply, Protocol};
 
 use super::rows::Row;
-use super::{keys_by_the_server, unlike_the_server};
+use super::{documented, keys_by_the_server, tokens, unlike_the_server};
 use crate::server::Redis;
 
 /// Servers that may have them. A redis-server of the installed version has none.
@@ -69,6 +69,31 @@ fn connections_and_streams() -> Vec<Expected> {
         xdel_ex("x", "2-1").acked() => "[2]";
         xack_del("x", "g", ["2-1", "9-9"]).acked() => "[1, -1]";
         xack_del("x", "g", "3-1").del_ref() => "[1]";
+    }
+}
+
+fn older_commands() -> Vec<Expected> {
+    calls! {
+        hset("hh", ("f", 1)) => "1";
+        hscan_fields::<String>("hh", 0, 10) => r#"(0, ["f"])"#;
+        hscan_fields::<String>("hh", 0, 10).matching("x*") => "(0, [])";
+        set("s", "\u{7}") => "()";
+        set("t", "\u{5}") => "()";
+        bit_op(BitOperation::Diff, "to", ["s", "t"]) => "1";
+        bit_op(BitOperation::Diff1, "to", ["t", "s"]) => "1";
+        bit_op(BitOperation::AndOr, "to", ["s", "t"]) => "1";
+        bit_op(BitOperation::One, "to", ["s", "t"]) => "1";
+        client_kill().max_age(LONG) => "0";
+        xadd("y", [("f", "v")]).max_len(9).keep_ref();
+        xadd("y", [("f", "v")]).max_len(9).del_ref();
+        xadd("y", [("f", "v")]).max_len(9).acked();
+        xtrim_about("y", 9).keep_ref() => "0";
+        xtrim_about("y", 9).del_ref() => "0";
+        xtrim_min_id_about("y", "0-1").acked() => "0";
+        zadd("z", [(1.5, "a"), (2.5, "b")]) => "2";
+        zrank_with_score("z", "b") => "Some((1, 2.5))";
+        zrevrank_with_score("z", "b") => "Some((0, 2.5))";
+        zrank_with_score("z", "none") => "None";
     }
 }
 
@@ -288,9 +313,32 @@ fn programs() -> Vec<PathBuf> {
     found
 }
 
+/// Words that older commands take in later versions only.
+const LATER: [&str; 10] = [
+    "ACKED",
+    "ANDOR",
+    "DELREF",
+    "DIFF",
+    "DIFF1",
+    "KEEPREF",
+    "MAXAGE",
+    "NOVALUES",
+    "ONE",
+    "WITHSCORE",
+];
+
 /// The calls that a server has.
 fn known<'a>(redis: &Redis, rows: &'a [Expected]) -> Vec<&'a Expected> {
-    let mut c = redis.client().blocking().unwrap();
+    let resp3 = redis.builder().protocol(Some(Protocol::Resp3)).build();
+    let mut c = resp3.blocking().unwrap();
+    let documented = documented(&mut c);
+    let takes = |row: &Row, word: &String| {
+        let mut words = BTreeSet::new();
+        let names = row.names();
+        let docs = names.iter().find_map(|name| documented.get(name));
+        docs.into_iter().for_each(|docs| tokens(docs, &mut words));
+        words.contains(word)
+    };
     let listed = c.run(command_list()).unwrap().into_iter();
     let listed: BTreeSet<_> = listed.map(|name| name.to_ascii_lowercase()).collect();
     let is_known = |(row, _): &&Expected| {
@@ -300,7 +348,10 @@ fn known<'a>(redis: &Redis, rows: &'a [Expected]) -> Vec<&'a Expected> {
                 .iter()
                 .any(|name| name.starts_with(&format!("{short}|")))
         };
-        listed.contains(&long) || listed.contains(&short) && !has_parts()
+        let words = row.words();
+        let mut later = words.iter().filter(|word| LATER.contains(&word.as_str()));
+        (listed.contains(&long) || listed.contains(&short) && !has_parts())
+            && later.all(|word| takes(row, word))
     };
     rows.iter().filter(is_known).collect()
 }
@@ -357,6 +408,7 @@ fn recent_commands_work_on_every_server_that_has_them() {
     let plain = [
         hash_fields(),
         connections_and_streams(),
+        older_commands(),
         vectors(),
         json(),
         search(),
