@@ -129,19 +129,20 @@ fn judge(saved: &Counts, now: &Counts) -> Verdict {
     verdict
 }
 
+/// Builds the program with the measured functions.
+///
+/// # Errors
+/// If it does not build.
+pub(crate) fn build() -> anyhow::Result<()> {
+    let words = ["build", "--locked", "--package", PROGRAM];
+    run_cargo(&[&words[..], &["--profile", PROGRAM]].concat(), &[])
+}
+
 fn count() -> anyhow::Result<Counts> {
     if !is_on_path("valgrind") {
         bail!("valgrind is not on PATH; `cargo xtask test --install` installs it");
     }
-    let build = [
-        "build",
-        "--locked",
-        "--package",
-        PROGRAM,
-        "--profile",
-        PROGRAM,
-    ];
-    run_cargo(&build, &[])?;
+    build()?;
     let program = target_dir().join(PROGRAM).join(PROGRAM);
     let dir = tempfile::tempdir().context("no directory for the profile of callgrind")?;
     let profile = dir.path().join("profile");

@@ -11,6 +11,7 @@ mod lint;
 mod medians;
 mod peers;
 mod picture;
+mod pool;
 mod programs;
 mod settings;
 mod stopwatch;

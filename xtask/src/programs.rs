@@ -4,17 +4,19 @@
 //! [`MOST_FLAKY`]: more of them mean that something other than chance is wrong.
 
 use std::io::{BufRead, BufReader, Write};
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use crate::stopwatch::Stopwatch;
-use crate::{cargo, say};
+use crate::{cargo, pool, say};
 
+/// Programs that run at the same time, each with as many tests as there are CPUs: tests wait for servers and other programs
+/// for half of their time.
+const PROGRAMS: usize = 2;
 /// Sets how many tests of a program run at the same time.
 const THREADS: &str = "RUST_TEST_THREADS";
 /// Repetitions of a failed test.
@@ -49,7 +51,7 @@ struct Target {
 
 /// A program whose tests can be run by their names.
 #[derive(Debug, PartialEq, Eq)]
-struct Program {
+pub(crate) struct Program {
     /// Package and target.
     name: String,
     command: Vec<String>,
@@ -88,32 +90,17 @@ struct Totals {
     failed: Vec<String>,
 }
 
-/// Builds and runs all tests of the workspace with the features in `features`, and with `environment`.
+/// Runs all tests of `programs`, with `environment`.
 ///
 /// # Errors
-/// If the build fails, if a test fails in each of its runs, or if more than three tests are flaky.
-pub(crate) fn run_all(features: &str, environment: &[(&str, &str)]) -> anyhow::Result<()> {
-    let watch = Stopwatch::start();
-    let mut programs = build(features)?;
-    say(&format!("test: build of the tests: {watch}"));
-    programs.push(Program {
-        name: "doc tests".into(),
-        command: [&cargo(), "test", "--workspace", features, "--doc", "--"]
-            .map(String::from)
-            .to_vec(),
-        package: None,
-    });
+/// If a test fails in each of its runs, or if more than three tests are flaky.
+pub(crate) fn run_all(programs: &[Program], environment: &[(&str, &str)]) -> anyhow::Result<()> {
     let mut totals = Totals::default();
     let mut failures = Vec::new();
-    for (index, program) in programs.iter().enumerate() {
-        let watch = Stopwatch::start();
-        let arguments: &[&str] = if program.package.is_some() {
-            &TIMES
-        } else {
-            &[]
-        };
-        let outcome = program.run(arguments, environment, &mut std::io::stdout())?;
-        say(&format!("test: {}: {watch}", program.name));
+    // A program with one slow test at its end leaves the CPUs idle.
+    let outcomes = pool::map(programs, PROGRAMS, |program| program.run_whole(environment));
+    for (index, (program, outcome)) in programs.iter().zip(outcomes).enumerate() {
+        let outcome = outcome?;
         totals.passed += outcome.passed;
         failures.extend(outcome.failures(index));
         let named = |(seconds, test): (f64, String)| (seconds, format!("{}: {test}", program.name));
@@ -134,8 +121,13 @@ pub(crate) fn run_all(features: &str, environment: &[(&str, &str)]) -> anyhow::R
     totals.verdict()
 }
 
-/// Builds the test programs, in the order in which cargo names them.
-fn build(features: &str) -> anyhow::Result<Vec<Program>> {
+/// Builds the test programs of the workspace with the features in `features`, in the order in which cargo names them; the doc
+/// tests are the last.
+///
+/// # Errors
+/// If the build fails.
+pub(crate) fn build(features: &str) -> anyhow::Result<Vec<Program>> {
+    let watch = Stopwatch::start();
     let format = "--message-format=json-render-diagnostics";
     let mut child = Command::new(cargo())
         .args(["test", "--workspace", features, "--no-run", format])
@@ -150,6 +142,14 @@ fn build(features: &str) -> anyhow::Result<Vec<Program>> {
     if !status.success() {
         bail!("the tests could not be built ({status})");
     }
+    say(&format!("test: build of the tests: {watch}"));
+    programs.push(Program {
+        name: "doc tests".into(),
+        command: [&cargo(), "test", "--workspace", features, "--doc", "--"]
+            .map(String::from)
+            .to_vec(),
+        package: None,
+    });
     Ok(programs)
 }
 
@@ -189,6 +189,22 @@ fn lines(
 }
 
 impl Program {
+    /// Runs all tests of the program, and prints its lines at once when it has ended.
+    fn run_whole(&self, environment: &[(&str, &str)]) -> anyhow::Result<Outcome> {
+        let begun = Instant::now();
+        let arguments: &[&str] = if self.package.is_some() { &TIMES } else { &[] };
+        let mut lines = Vec::new();
+        let outcome = self.run(arguments, environment, &mut lines);
+        let mut output = std::io::stdout().lock();
+        // A closed output changes nothing about the result.
+        let _ = output.write_all(&lines);
+        let _ = output.flush();
+        drop(output);
+        let seconds = begun.elapsed().as_secs_f64();
+        say(&format!("test: {}: {seconds:.1} s", self.name));
+        outcome
+    }
+
     /// Runs the program with `arguments` and passes on its lines to `output`.
     fn run(
         &self,
@@ -201,10 +217,8 @@ impl Program {
         };
         let mut command = Command::new(program);
         command.args(words).args(arguments);
-        // Tests wait for servers and other programs for half of their time.
-        let cpus = thread::available_parallelism().map_or(1, NonZero::get);
         command
-            .env(THREADS, (cpus + 1).to_string())
+            .env(THREADS, pool::cpus().to_string())
             .envs(environment.iter().copied())
             .stdout(Stdio::piped());
         if let Some(package) = &self.package {

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every test, with the real programs they talk to.
 
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use anyhow::{Context, bail};
 
@@ -8,7 +9,7 @@ use crate::install::{PAUSE, TRIES, install_debian, try_again};
 use crate::lint::run_cargo;
 use crate::stopwatch::Stopwatch;
 use crate::{
-    drivers, features, instructions, is_on_path, programs, run, say, settings, target_dir,
+    drivers, features, instructions, is_on_path, pool, programs, run, say, settings, target_dir,
 };
 
 /// A program that tests run, and the Debian package it comes in.
@@ -28,9 +29,6 @@ const PROGRAMS: [Needed; 9] = [
 
 /// Checks the accessibility of pages in a browser (MPL-2.0). It is installed and not kept here.
 const AXE: &str = "axe-core@4.11.0";
-
-/// A part of the tests and its name.
-type Step<'a> = (&'static str, &'a dyn Fn() -> anyhow::Result<()>);
 
 /// Arguments of `cargo xtask test`.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -87,30 +85,40 @@ pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
         let words = ["test", "--workspace", &features];
         return run_cargo(&[&words, asked.arguments].concat(), environment);
     }
-    // Each step runs, also after one that failed: a run takes too long to show one failure only.
-    let steps: [Step<'_>; 3] = [
-        ("the workspace", &|| {
-            programs::run_all(&features, environment)
-        }),
-        ("the drivers", &|| {
-            drivers::test_quick(asked.install, asked.install || is_ci)
-        }),
-        ("instructions", &|| instructions::check(false)),
-    ];
+    let programs = programs::build(&features)?;
+    let must_be_there = asked.install || is_ci;
     let mut failed = Vec::new();
-    for (name, step) in steps {
-        let watch = Stopwatch::start();
-        let done = step();
-        say(&format!(
-            "test: {name}: {} in {watch}",
-            if done.is_ok() { "ok" } else { "FAILED" }
-        ));
-        failed.extend(done.err().map(|error| format!("{name}: {error:#}")));
-    }
+    thread::scope(|scope| {
+        // Tests wait for half of their time; meanwhile, what the other steps need is built.
+        let made = scope.spawn(|| {
+            pool::yield_to_others()?;
+            let clients = drivers::prepare(asked.install, must_be_there);
+            instructions::build().map(|()| clients)
+        });
+        step("the workspace", &mut failed, || {
+            programs::run_all(&programs, environment)
+        });
+        step("the drivers", &mut failed, || {
+            drivers::test_all(&made.join().expect("no thread panics")??)
+        });
+        step("instructions", &mut failed, || instructions::check(false));
+    });
     if failed.is_empty() {
         return Ok(());
     }
     bail!("{}", failed.join("; "))
+}
+
+/// Takes a part of the run and prints its time. The run goes on after one that failed, which joins `failed`: it takes too long
+/// to show one failure only.
+fn step(name: &str, failed: &mut Vec<String>, part: impl FnOnce() -> anyhow::Result<()>) {
+    let watch = Stopwatch::start();
+    let done = part();
+    say(&format!(
+        "test: {name}: {} in {watch}",
+        if done.is_ok() { "ok" } else { "FAILED" }
+    ));
+    failed.extend(done.err().map(|error| format!("{name}: {error:#}")));
 }
 
 /// The directory that tests read axe-core from.

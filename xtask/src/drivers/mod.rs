@@ -4,11 +4,8 @@ mod stamp;
 
 use std::fs;
 use std::io::Write;
-use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +14,7 @@ use serde::Deserialize;
 
 use crate::install::{PAUSE, TRIES, install_debian, try_again};
 use crate::lint::run_cargo;
-use crate::{is_on_path, say, target_dir};
+use crate::{is_on_path, pool, say, target_dir};
 
 const DIR: &str = "drivers";
 const MANIFEST: &str = "driver.toml";
@@ -191,13 +188,13 @@ fn install_all(folders: &mut Vec<Folder>) {
     });
 }
 
-/// Tests every client whose folder does not say that it is tested elsewhere, after installing them if `install` says so, with
-/// the program that the tests of the workspace have built. Building it alone would select other features of its dependencies
-/// and compile them again.
+/// All clients whose folders do not say that they are tested elsewhere, after installing them if `install` says so, with the
+/// program that the tests of the workspace have built. Building it alone would select other features of its dependencies and
+/// compile them again.
 ///
 /// # Errors
-/// If a driver breaks its contract, and if one is missing although it `must_be_there`.
-pub(crate) fn test_quick(install: bool, must_be_there: bool) -> anyhow::Result<()> {
+/// If one is missing although it `must_be_there`, or cannot be installed.
+pub(crate) fn prepare(install: bool, must_be_there: bool) -> anyhow::Result<Vec<Run>> {
     let mut runs = Vec::new();
     for folder in folders()? {
         let name = &folder.name;
@@ -221,12 +218,12 @@ pub(crate) fn test_quick(install: bool, must_be_there: bool) -> anyhow::Result<(
             ));
         }
     }
-    test_all(&runs)
+    Ok(runs)
 }
 
 /// A client to be tested.
 #[derive(Debug)]
-struct Run {
+pub(crate) struct Run {
     /// A cluster, if not a single server.
     target: Option<&'static str>,
     client: String,
@@ -265,23 +262,13 @@ impl Run {
 }
 
 /// Tests clients, one more at the same time than there are CPUs, since they also wait; also those after one that fails.
-fn test_all(runs: &[Run]) -> anyhow::Result<()> {
-    let next = AtomicUsize::new(0);
-    let failed = Mutex::new(Vec::new());
-    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
-    thread::scope(|scope| {
-        for _ in 0..=cpus {
-            scope.spawn(|| {
-                while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(error) = run.test() {
-                        let mut failed = failed.lock().expect("no thread panics with the lock");
-                        failed.push(format!("{error:#}"));
-                    }
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner().expect("no thread panics with the lock");
+///
+/// # Errors
+/// If a client breaks its contract.
+pub(crate) fn test_all(runs: &[Run]) -> anyhow::Result<()> {
+    let done = pool::map(runs, pool::cpus() + 1, Run::test);
+    let errors = done.into_iter().filter_map(Result::err);
+    let failed: Vec<String> = errors.map(|error| format!("{error:#}")).collect();
     if failed.is_empty() {
         return Ok(());
     }
