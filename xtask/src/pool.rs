@@ -17,8 +17,8 @@ pub(crate) fn cpus() -> usize {
 /// # Errors
 /// If the system does not permit it.
 pub(crate) fn yield_to_others() -> anyhow::Result<()> {
-    let mildest = 19;
-    rustix::process::nice(mildest).context("the priority of a thread could not be lowered")?;
+    let milder = 10;
+    rustix::process::nice(milder).context("the priority of a thread could not be lowered")?;
     Ok(())
 }
 
