@@ -86,7 +86,7 @@ fn describe(reply: &mut Reply<'_>, known: &Known) {
     }
     let (first, last, step) = match known.keys {
         Keys::At(first, last, step) => (first, last, step),
-        Keys::Sort | Keys::TargetAndCounted => (1, 1, 1),
+        Keys::Sort | Keys::OneAndStored(_) | Keys::TargetAndCounted => (1, 1, 1),
         Keys::TargetAndSources => (1, -1, 1),
         Keys::None | Keys::Counted(_) | Keys::CountedOrNone(_) | Keys::Streams => (0, 0, 0),
     };
@@ -152,6 +152,7 @@ fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
         Keys::None => Vec::new(),
         Keys::At(first, last, step) => keys_at(words, first, last, step).collect(),
         Keys::Sort => sort_keys(words),
+        Keys::OneAndStored(place) => stored_keys(words, place),
         Keys::Streams => stream_keys(words)?,
         Keys::TargetAndSources if words.len() < 3 => {
             return Err("ERR Invalid arguments specified for command".into());
@@ -208,6 +209,17 @@ fn sort_keys<'w>(words: &[&'w [u8]]) -> Vec<&'w [u8]> {
         }
     }
     words.get(1).copied().into_iter().chain(store).collect()
+}
+
+/// The first key, and those behind the first STORE and STOREDIST from `place` on.
+fn stored_keys<'w>(words: &[&'w [u8]], place: usize) -> Vec<&'w [u8]> {
+    let options = words.get(place..).unwrap_or_default();
+    let behind = |name: &str| {
+        let at = options.iter().position(|word| is(word, name))?;
+        options.get(at + 1)
+    };
+    let stored = ["STORE", "STOREDIST"].into_iter().filter_map(behind);
+    words.get(1).into_iter().chain(stored).copied().collect()
 }
 
 /// The number at the start of a word, or 0: `atoi`, which Redis uses here but not when it executes the

@@ -15,6 +15,7 @@ mod expiry;
 #[cfg(test)]
 mod full_disk;
 mod functions;
+mod geo;
 mod glob;
 mod hashes;
 mod help;
@@ -59,8 +60,8 @@ pub(crate) use pause::resume;
 pub(crate) use refusal::Refusal;
 pub(crate) use scripts::Interpreter;
 use table::{
-    ALL, Access, Found, Keys, Known, ONE, PAIRS, TWO, fits, name_of, number, other, read, sub,
-    write,
+    ALL, Access, Found, Keys, Known, LONGEST_NUMBER, ONE, PAIRS, TWO, fits, name_of, number, other,
+    read, sub, write,
 };
 
 /// The largest string, as in Redis.
@@ -88,6 +89,7 @@ const FAMILIES: &[(&str, &[Known])] = &[
     ("stream", streams::TABLE),
     ("generic", blocking::TABLE),
     ("sorted-set", sorted_sets::TABLE),
+    ("geo", geo::TABLE),
     ("bitmap", bits::TABLE),
     ("bitmap", bitfield::TABLE),
     ("hyperloglog", hyperloglog::TABLE),
@@ -128,7 +130,13 @@ fn find(name: &[u8]) -> Option<Found> {
             })
             .collect()
     });
-    BY_NAME.get(&number(name)?).copied()
+    if name.len() <= LONGEST_NUMBER {
+        return BY_NAME.get(&number(name)?).copied();
+    }
+    // There are only two such names.
+    let mut all = all().enumerate();
+    let (index, known) = all.find(|(_, known)| is(name, known.name))?;
+    Some(Found { index, known })
 }
 
 #[cfg(test)]

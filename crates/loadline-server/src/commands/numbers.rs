@@ -332,6 +332,12 @@ fn finite(text: &str) -> Option<X87DoubleExtended> {
     (number.is_finite() && number.is_zero() == is_nothing).then_some(number)
 }
 
+/// The text of a finite double, rounded to 17 decimals.
+pub(super) fn decimal_text(number: f64) -> String {
+    let exact = Double::from_bits(number.to_bits().into()).convert(&mut false);
+    float_text(exact.value)
+}
+
 /// Formats a finite number, rounded to 17 decimals.
 fn float_text(number: X87DoubleExtended) -> String {
     let bits = number.to_bits();

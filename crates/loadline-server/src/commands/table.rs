@@ -67,6 +67,8 @@ pub(super) enum Keys {
     TargetAndCounted,
     /// Behind STREAMS, followed by as many ids.
     Streams,
+    /// The first word behind the name, and those behind STORE and STOREDIST from this index on.
+    OneAndStored(usize),
     /// Those of SORT: the first word behind the name, and the one behind the last STORE.
     Sort,
 }
@@ -237,13 +239,13 @@ pub(super) struct Found {
     pub(super) known: &'static Known,
 }
 
-/// The length of the longest name; every name fits into one number.
-pub(super) const LONGEST_NAME: usize = 16;
+/// The length up to which a name fits into one number.
+pub(super) const LONGEST_NUMBER: usize = 16;
 
 /// An upper-case name as a number, for hashing and comparison in one step. Zero bytes are not letters, so
 /// padding is unambiguous.
 pub(super) fn number(name: &[u8]) -> Option<u128> {
-    let mut capitals = [0; LONGEST_NAME];
+    let mut capitals = [0; LONGEST_NUMBER];
     capitals.get_mut(..name.len())?.copy_from_slice(name);
     capitals.make_ascii_uppercase();
     (!name.ends_with(&[0])).then(|| u128::from_le_bytes(capitals))

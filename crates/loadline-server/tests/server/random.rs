@@ -14,7 +14,7 @@ use crate::support::{Ours, Redis, ask, ask_one};
 
 /// Commands that mean something: `k` stands for a key, `m` for a member or a value, `n` for a number, `f` for
 /// a decimal number, `e` for the id of an entry, `t` for a time that is over at once or in days, `p` for a pattern, `c` for the name of
-/// a command and `o` for an option. Only the members of the set `lex` are asked for by their bytes: they have one score, and
+/// a command, `l` for a longitude or latitude and `o` for an option. Only the members of the set `lex` are asked for by their bytes: they have one score, and
 /// Redis specifies no result for others.
 const SENSIBLE: &str = "\
 SET k m|SET k m o|SET k m o o|SET k n|GET k|GETSET k m|GETDEL k|GETEX k|GETEX k PERSIST|GETEX k o n|SETNX k m
@@ -41,6 +41,8 @@ XLEN k|XRANGE k - +|XRANGE k e e|XRANGE k e + COUNT n|XREVRANGE k + -|XREVRANGE 
 XGROUP CREATE k g e|XGROUP CREATE k g $ MKSTREAM|XGROUP CREATE k g 0 ENTRIESREAD n|XGROUP SETID k g e|XGROUP SETID k g e ENTRIESREAD n|XGROUP DESTROY k g|XGROUP CREATECONSUMER k g m|XGROUP DELCONSUMER k g m|XREADGROUP GROUP g m STREAMS k >|XREADGROUP GROUP g m COUNT n STREAMS k >|XREADGROUP GROUP g m NOACK STREAMS k k > >|XREADGROUP GROUP g m STREAMS k e
 XACK k g e e|XACK k g 50-0 50-1|XPENDING k g|XPENDING k g - + n|XPENDING k g - + 10 m|XPENDING k g IDLE 0 e e 10|XCLAIM k g m 0 e e|XCLAIM k g m 0 e FORCE JUSTID|XCLAIM k g m 0 50-0 e FORCE RETRYCOUNT n|XCLAIM k g m 0 e LASTID e IDLE n|XAUTOCLAIM k g m 0 e|XAUTOCLAIM k g m 0 e COUNT n JUSTID|XINFO STREAM k|XINFO STREAM k FULL|XINFO GROUPS k|XINFO CONSUMERS k g
 BITFIELD k GET u8 0|BITFIELD k SET u8 3 n GET i5 n|BITFIELD k INCRBY i8 n n INCRBY u3 #2 n|BITFIELD k OVERFLOW SAT INCRBY i5 0 n OVERFLOW FAIL INCRBY u4 7 n SET i64 3 n|BITFIELD_RO k GET i16 n|SETBIT k 7 1|SETBIT k n 0|GETBIT k n|BITCOUNT k|BITCOUNT k n n|BITCOUNT k n n BIT|BITPOS k 1|BITPOS k 0 n|BITPOS k 1 n n|BITPOS k 0 n n BIT|RESTORE k n m|BITOP AND k k k|BITOP XOR k k k|BITOP NOT k k|LCS k k|LCS k k IDX|LCS k k LEN|SORT k|SORT k ALPHA STORE k|SORT k DESC|SORT k ALPHA LIMIT n n STORE k|SORT k STORE k|SORT k ALPHA GET # STORE k
+GEOADD k l l m|GEOADD k l l m l l m|GEOADD k CH l l m|GEODIST k m m km|GEOHASH k m m|GEOPOS k m m|GEORADIUS k l l n km WITHDIST WITHCOORD|GEORADIUS k l l 9000 km DESC STORE k|GEORADIUS_RO k l l 3000 km COUNT n ANY|GEORADIUSBYMEMBER k m 9000 km STOREDIST k|GEORADIUSBYMEMBER_RO k m 99999 km WITHHASH
+GEOSEARCH k FROMLONLAT l l BYBOX 9000 9000 km ASC WITHDIST|GEOSEARCH k FROMMEMBER m BYRADIUS n mi WITHCOORD|GEOSEARCHSTORE k k FROMLONLAT l l BYBOX 9000 n km|GEOSEARCHSTORE k k FROMMEMBER m BYRADIUS 500000 ft STOREDIST
 PFADD k m|PFADD k m m n|PFADD k|PFCOUNT k|PFCOUNT k k|PFMERGE k k k|PFDEBUG ENCODING k|CONFIG SET hll-sparse-max-bytes 20|CONFIG SET hll-sparse-max-bytes 3000
 CLIENT SETNAME m|CLIENT GETNAME|CLIENT NO-EVICT o|AUTH m|AUTH m m|HELLO n|HELLO n SETNAME m|HELLO 2|HELLO 3|HELLO 3|RESET|OBJECT FREQ k|OBJECT o k|WAIT 0 n|ACL WHOAMI|SWAPDB n 1|SELECT n|MOVE k n|COPY k k DB n";
 
@@ -104,6 +106,20 @@ const IDS: &[&str] = &[
     "007",
     "9223372036854775808-1",
     "18446744073709551615",
+];
+const DEGREES: &[&str] = &[
+    "0",
+    "13.361389",
+    "38.115556",
+    "-73.9733487",
+    "2.5",
+    "-180",
+    "180",
+    "85.05112878",
+    "-85.05112878",
+    "66.5",
+    "1e-5",
+    "x",
 ];
 const TIMES: &[&str] = &[
     "0",
@@ -308,6 +324,7 @@ fn filled(template: &str, names: &[String], rng: &mut SmallRng) -> String {
             "o" => OPTIONS,
             "p" => PATTERNS,
             "e" => IDS,
+            "l" => DEGREES,
             "t" => TIMES,
             "c" => return names.choose(rng).unwrap().clone(),
             "f" => return format!("{mark}{}", decimal(rng)),

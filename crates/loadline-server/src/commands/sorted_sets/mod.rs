@@ -3,6 +3,8 @@
 mod combine;
 mod range;
 
+pub(super) use range::store;
+
 use loadline_store::{Edit, SortedSet, SortedView, Value, View};
 use rand::RngExt;
 use rand::seq::index;
@@ -199,7 +201,8 @@ struct Added<'w> {
     score: Option<f64>,
 }
 
-fn zadd(call: &mut Call<'_>, words: Words<'_>, increments: bool) -> Result<(), Refusal> {
+/// Adds members; `words` are those of ZADD.
+pub(super) fn zadd(call: &mut Call<'_>, words: Words<'_>, increments: bool) -> Result<(), Refusal> {
     // ZINCRBY takes the options of ZADD for such, too.
     let (mut options, count) = Options::parse(&words[2..]);
     options.increments |= increments;

@@ -263,7 +263,7 @@ pub(super) fn zrangestore(call: &mut Call<'_>, words: Words<'_>) -> Result<(), R
 }
 
 /// Stores a set in the place of what is at `target`, and writes the number of its members.
-pub(super) fn store(call: &mut Call<'_>, target: &[u8], set: SortedSet) {
+pub(in crate::commands) fn store(call: &mut Call<'_>, target: &[u8], set: SortedSet) {
     let count = set.len();
     if count == 0 {
         call.remove(target);
