@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpStream};
-use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,25 +12,17 @@ use loadline_client::{Client, Error, blocking, cmd};
 #[path = "../redis/port.rs"]
 pub(crate) mod port;
 
+#[path = "../redis/supervised.rs"]
+mod supervised;
+
 use port::Port;
+use supervised::Supervised;
 
 /// Masters, and as many replicas.
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
 /// Time that a cluster may take to agree on something.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Starts a server, and ends it, without mercy, as soon as standard input is closed
-/// any more: then the test has ended, in whatever way. Its directory goes with it.
-const SUPERVISOR: &str = r#"
-    trap '' INT TERM
-    dir="$1"; shift
-    "$@" >/dev/null 2>&1 &
-    read -r _
-    kill -9 $!
-    wait
-    rm -rf "$dir"
-"#;
 
 /// A cluster of three masters, the first nodes, and a replica for each.
 pub(crate) struct Cluster {
@@ -47,7 +38,7 @@ pub(crate) struct Server {
     bus: u16,
     /// Its ports stay its own.
     _ports: [Option<Port>; 3],
-    supervisor: Child,
+    _process: Supervised,
 }
 
 /// The cluster that tests share which do not break it.
@@ -146,8 +137,7 @@ impl Cluster {
     /// Kills a node as if its machine had lost its power.
     pub(crate) fn kill(&mut self, node: &Node) {
         let place = self.nodes.iter().position(|server| server.is_at(node));
-        let server = self.nodes.remove(place.expect("a node of this cluster"));
-        server.kill();
+        drop(self.nodes.remove(place.expect("a node of this cluster")));
     }
 
     /// Moves a slot to the next master, some keys at a time, until every node knows. (Masters that have not
@@ -190,53 +180,43 @@ impl Server {
             unreachable!("both are wanted");
         };
         let dir = tempfile::tempdir().unwrap().keep();
-        let supervisor = Command::new("sh")
-            .args(["-c", SUPERVISOR, "sh"])
-            .arg(&dir)
-            .args([
-                "redis-server",
-                "--cluster-enabled",
-                "yes",
-                "--bind",
-                "127.0.0.1",
-            ])
-            .args([
-                "--port",
-                &port.to_string(),
-                "--cluster-port",
-                &bus.to_string(),
-            ])
-            .args([
-                "--cluster-node-timeout",
-                "1000",
-                "--cluster-replica-validity-factor",
-                "0",
-            ])
-            .args([
-                "--repl-diskless-sync-delay",
-                "0",
-                "--repl-ping-replica-period",
-                "1",
-            ])
-            .args(["--save", "", "--appendonly", "no", "--dir"])
-            .arg(&dir)
-            .args(
-                tls_port
-                    .iter()
-                    .flat_map(|port| ["--tls-port".to_owned(), port.to_string()]),
-            )
-            .args(options)
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect(
-                "these tests need sh and redis-server; `cargo xtask test --install` installs it",
-            );
+        let (port_text, bus_text) = (port.to_string(), bus.to_string());
+        let mut args = vec![
+            "--cluster-enabled",
+            "yes",
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            &port_text,
+            "--cluster-port",
+            &bus_text,
+            "--cluster-node-timeout",
+            "1000",
+            "--cluster-replica-validity-factor",
+            "0",
+            "--repl-diskless-sync-delay",
+            "0",
+            "--repl-ping-replica-period",
+            "1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ];
+        let dir_text = dir.to_str().unwrap();
+        args.extend(["--dir", dir_text]);
+        let tls_text = tls_port.map(|port| port.to_string());
+        if let Some(port) = &tls_text {
+            args.extend(["--tls-port", port]);
+        }
+        args.extend(options);
+        let process = Supervised::start(&dir, args);
         let server = Self {
             port,
             tls_port,
             bus,
             _ports: ports,
-            supervisor,
+            _process: process,
         };
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
@@ -247,11 +227,6 @@ impl Server {
             std::thread::sleep(Duration::from_millis(5));
         }
         server
-    }
-
-    fn kill(mut self) {
-        drop(self.supervisor.stdin.take());
-        self.supervisor.wait().unwrap();
     }
 
     /// Whether a node is this server, on either of its ports.
@@ -339,14 +314,6 @@ impl Server {
 
     fn cluster_info(&self) -> String {
         self.connection().run(cmd("CLUSTER INFO")).unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Its end is the sign; a static is not dropped, and then the end of the process is.
-        drop(self.supervisor.stdin.take());
-        let _ = self.supervisor.wait();
     }
 }
 
