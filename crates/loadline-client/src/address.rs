@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::sentinel::Sentinel;
+
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -22,4 +24,6 @@ pub enum Address {
     },
     /// A socket in the file system.
     Unix(PathBuf),
+    /// The server that sentinels name.
+    Sentinel(Sentinel),
 }

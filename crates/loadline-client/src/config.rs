@@ -1,5 +1,6 @@
 //! Where a server is, and how to talk to it: URLs and their options.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -7,9 +8,12 @@ use loadline_resp::{Limits, Protocol};
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use crate::sentinel::Sentinel;
 use crate::{Address, ConnectionEvents, Credentials, Error, Password, RetryPolicy};
 
 const DEFAULT_PORT: u16 = 6379;
+/// The longest pause between two attempts to connect to a server that sentinels name, where news cannot end it.
+const LONGEST_DEAF_PAUSE: Duration = Duration::from_millis(50);
 /// The likely mistake behind a URL that cannot be read.
 const ESCAPES: &str =
     "in a user name or password, `/`, `?`, `#` and `%` are written as %2F, %3F, %23 and %25";
@@ -150,7 +154,9 @@ impl Config {
 
     /// Reads `redis://[user:password@]host[:port][/database]`, the same with `rediss:` for TLS, or
     /// `unix:///path/to.sock`. `valkey:` is the same as `redis:`, `valkeys:` as `rediss:`, and `redis+unix:` and
-    /// `valkey+unix:` are the same as `unix:`. Options follow as a query:
+    /// `valkey+unix:` are the same as `unix:`. `sentinel://[user:password@]host[:port][,host[:port]...]/name[/database]`
+    /// is the master of this name, with the credentials of the master, and `sentinels:` the same with TLS; see
+    /// [`sentinel`](crate::sentinel). Options follow as a query:
     ///
     /// | option | meaning |
     /// | --- | --- |
@@ -161,6 +167,9 @@ impl Config {
     /// | `spin` | a time with a unit: `50us` |
     /// | `max_queue_bytes` | a number |
     /// | `db`, `user`, `password` | as in the URL proper; needed with `unix:` |
+    /// | `sentinel_user`, `sentinel_password` | the credentials for the sentinels |
+    /// | `sentinel_tls` | `on` or `off`: whether connections to the sentinels are encrypted; default as for the master |
+    /// | `role` | `master`, or `replica` for reads from the replicas of a master that sentinels name |
     ///
     /// ```
     /// use loadline_client::Config;
@@ -174,7 +183,11 @@ impl Config {
     /// # Errors
     /// [`Error::Url`] with the reason. The text contains no part of the URL that can belong to a password.
     pub fn from_url(url: &str) -> Result<Self, Error> {
-        let parsed = Url::parse(url).map_err(|error| fault(format!("invalid URL: {error}")))?;
+        let (plain, sentinel) = match Sentinel::split_url(url)? {
+            Some((sentinel, plain)) => (Cow::Owned(plain), Some(sentinel)),
+            None => (Cow::Borrowed(url), None),
+        };
+        let parsed = Url::parse(&plain).map_err(|error| fault(format!("invalid URL: {error}")))?;
         if parsed.fragment().is_some() {
             return Err(fault(format!("the URL has a part after `#`; {ESCAPES}")));
         }
@@ -188,6 +201,9 @@ impl Config {
         if !matches!(config.address, Address::Unix(_)) {
             config.database = database(parsed.path())?;
         }
+        if let Some(sentinel) = sentinel {
+            config.address = Address::Sentinel(sentinel);
+        }
         for (option, value) in parsed.query_pairs() {
             // In a URL without credentials, an unknown word is no part of a password.
             let shown = (!url.contains('@')).then_some(&*option);
@@ -196,11 +212,35 @@ impl Config {
         Ok(config)
     }
 
+    /// Sleeps for a pause between two attempts to connect. If sentinels name the server, news of it end the pause.
+    pub(crate) fn pause(&self, pause: Duration) {
+        match &self.address {
+            Address::Sentinel(sentinel) => sentinel.watch(self).pause(pause),
+            _ => std::thread::sleep(pause),
+        }
+    }
+
+    /// The pause between two attempts to connect for a caller that cannot be woken by news of the server.
+    pub(crate) fn shortened(&self, pause: Duration) -> Duration {
+        match &self.address {
+            Address::Sentinel(sentinel) => sentinel
+                .watch(self)
+                .shortened(pause)
+                .min(LONGEST_DEAF_PAUSE),
+            _ => pause,
+        }
+    }
+
     /// Sets one option by its name in a URL. The name is `shown` in the error if it is unknown.
     ///
     /// # Errors
     /// [`Error::Url`] for an unknown option or an invalid value.
     fn set(&mut self, option: &str, value: &str, shown: Option<&str>) -> Result<(), Error> {
+        if let Address::Sentinel(sentinel) = &mut self.address
+            && let Some(set) = sentinel.set_option(option, value)
+        {
+            return set;
+        }
         match option {
             "connect_timeout" => self.connect_timeout = duration(value, option)?,
             "response_timeout" => self.response_timeout = optional_duration(value, option)?,
@@ -294,7 +334,7 @@ fn address(url: &Url) -> Result<Address, Error> {
         )),
         // Without a scheme, its place is that of a user name or password.
         _ => Err(fault(
-            "invalid URL: expected redis://, rediss:// or unix:// at its start".into(),
+            "invalid URL: expected redis://, rediss://, unix:// or sentinel:// at its start".into(),
         )),
     }
 }

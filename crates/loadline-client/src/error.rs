@@ -112,6 +112,9 @@ pub enum Error {
     /// The cluster has no node for the request, or no node that knows the map of slots. Nothing was sent.
     #[error("{0}")]
     Cluster(String),
+    /// The sentinels name no server, or refuse to answer. Nothing was sent.
+    #[error("{0}")]
+    Sentinel(String),
     /// A key that a transaction watches was changed by others in each attempt. Nothing was written.
     #[error(
         "a watched key was changed by others in each of {attempts} attempts; nothing was written"

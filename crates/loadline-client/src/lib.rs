@@ -5,7 +5,7 @@
 //! `multiplexed::Connection` (feature `tokio`) is one socket for any number of tasks, whose requests are
 //! written together. `multiplexed::Dedicated` has a single owner, which can block at the server or watch keys;
 //! `pool::Pool` lends such connections. [`cluster`] is for Redis Cluster: each command goes to the node that
-//! serves its keys. `pubsub::PubSub` and [`blocking::PubSub`] receive published messages, and the readers of
+//! serves its keys. With [`sentinel`], all connections go to the present master of a name. `pubsub::PubSub` and [`blocking::PubSub`] receive published messages, and the readers of
 //! [`streams`] the entries of a stream, alone or as a consumer of a group. With [`tracking`], an application learns which
 //! keys have changed, for a cache of its own. They continue after an outage and announce what was missed.
 //!
@@ -77,6 +77,7 @@ pub mod pool;
 pub mod pubsub;
 mod request;
 mod scan;
+pub mod sentinel;
 pub mod streams;
 #[cfg(feature = "opentelemetry")]
 mod telemetry;

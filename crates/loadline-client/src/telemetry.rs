@@ -42,7 +42,7 @@ const OTHER: &str = "other";
 /// | `db.system.name` | `redis` |
 /// | `db.operation.name` | the command, `PIPELINE` or `MULTI` |
 /// | `db.namespace` | the number of the database with which connections are opened |
-/// | `server.address`, `server.port` | those of the server or node, or the path of the socket |
+/// | `server.address`, `server.port` | those of the server or node, the path of the socket, or the name that sentinels know |
 /// | `db.response.status_code` | the code of the first error reply, such as `WRONGTYPE` |
 /// | `error.type` | the same, or `connection`, `timeout`, `queue_full`, `protocol`, `login`, `closed` or `_OTHER` |
 /// | `db.operation.batch.size` | the number of commands, if there are several; spans only |
@@ -179,6 +179,7 @@ impl Server {
         let (host, port) = match address {
             Address::Tcp { host, port } | Address::Tls { host, port } => (host.into(), Some(*port)),
             Address::Unix(path) => (path.to_string_lossy(), None),
+            Address::Sentinel(sentinel) => (sentinel.name().into(), None),
         };
         let target = match port {
             Some(port) => format!("{host}:{port}"),

@@ -65,7 +65,7 @@ impl Connection {
             if hopeless || deadline.is_some_and(|deadline| now + pause > deadline) {
                 return Err(error);
             }
-            std::thread::sleep(pause);
+            self.config.pause(pause);
         }
     }
 
@@ -80,6 +80,7 @@ impl Connection {
         self.input.reset();
         self.pushes.clear();
         self.unavailable = None;
+        self.session.is_to(socket.named_address());
         self.socket = Some(socket);
         if let Err(error) = self.greet(deadline) {
             let error = self.session.explain(error.with_executed(false));

@@ -29,6 +29,7 @@ mod reader;
 mod replies;
 mod scan;
 mod sent;
+mod sentinel;
 mod socket;
 mod step;
 mod stream;
@@ -60,6 +61,7 @@ pub use reader::StreamReader;
 use replies::Incoming;
 pub use scan::Scanning;
 pub use sent::Sent;
+pub(crate) use sentinel::listen;
 pub use stream::Stream as Socket;
 use timed::{TimedSocket, Unwritten};
 pub use tracking::Tracking;
@@ -335,8 +337,8 @@ impl Connection {
                 .prepare(&summary, now)
                 .map_err(|error| fault(&error, tries))?;
             let mut attempted = self.attempt(&summary, deadlines);
-            if !bound && self.unavailable == Some(Unavailable::Loading) {
-                match self.wait_for_data(attempted, &summary, deadlines, &mut loading) {
+            if !bound {
+                match self.wait_or_leave(attempted, &summary, deadlines, &mut loading) {
                     Waited::ForData => continue,
                     Waited::InVain(same) => attempted = same,
                 }

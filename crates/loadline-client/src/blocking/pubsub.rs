@@ -6,6 +6,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::Cluster;
+use super::timed::TimedSocket;
 use super::wires::{Wire, wait_for_any};
 use crate::pubsub::core::{ConnectionId, Core};
 use crate::pubsub::{Event, Kind, names_of};
@@ -319,6 +320,8 @@ impl PubSub {
                 wire.config = map.cluster.config_of(&node);
             }
             wire.connect()?;
+            let named = wire.socket.as_ref().and_then(TimedSocket::named_address);
+            self.core.is_to(wire.id, named);
             self.core.connected(wire.id, Instant::now());
         }
         let out = self.core.take_out(wire.id);
@@ -343,7 +346,8 @@ impl PubSub {
         meter::lost(&wire.config, &error);
         self.core.broke(wire.id, error, &mut self.wake);
         let now = Instant::now();
-        wire.broke(now, self.core.pause(wire.id, now));
+        let pause = self.core.pause(wire.id, now);
+        wire.broke(now, self.config.shortened(pause));
     }
 }
 

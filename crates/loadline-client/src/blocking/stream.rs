@@ -25,10 +25,14 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Connects by `deadline`; every address that a name has is tried.
-    pub(super) fn connect(config: &Config, deadline: Instant) -> Result<Self, Error> {
+    /// Connects by `deadline`; every IP address that a name has is tried.
+    pub(super) fn connect(
+        config: &Config,
+        address: &Address,
+        deadline: Instant,
+    ) -> Result<Self, Error> {
         let lost = |error| Error::connection(error, false);
-        match &config.address {
+        match address {
             Address::Unix(path) => UnixStream::connect(path).map(Self::Unix).map_err(lost),
             Address::Tcp { host, port } => dial::connect(config, host, *port, deadline)
                 .map(Self::Tcp)
@@ -46,6 +50,7 @@ impl Stream {
             Address::Tls { .. } => Err(Error::Tls(
                 "this build of the client has no TLS (feature `tls`)".into(),
             )),
+            Address::Sentinel(_) => unreachable!("sentinels name addresses of servers"),
         }
     }
 

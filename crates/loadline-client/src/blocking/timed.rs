@@ -5,13 +5,15 @@
 //! of the socket is shortened only when much of the time is gone.
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::stream::Stream;
 use super::timed_out;
-use crate::{Config, Error};
+use crate::sentinel::Lease;
+use crate::{Address, Config, Error};
 
 /// The system rounds the timeout of a socket up to its ticks of 1 to 10 ms, twice. Shorter waits than this use `poll`,
 /// which is exact, at the cost of one more system call.
@@ -22,6 +24,8 @@ const EXACT_BELOW: Duration = Duration::from_millis(50);
 pub(super) struct TimedSocket {
     pub(super) socket: Stream,
     timeout: Option<Duration>,
+    /// The server that sentinels have named for it.
+    lease: Option<Arc<Lease>>,
 }
 
 /// The error that kept bytes from being written, and the number of those that were written.
@@ -36,16 +40,33 @@ impl TimedSocket {
     /// # Errors
     /// The reason why there is no connection.
     pub(super) fn connect(config: &Config, deadline: Instant) -> Result<Self, Error> {
-        let socket = Stream::connect(config, deadline)?;
+        let lease = match &config.address {
+            Address::Sentinel(sentinel) => Some(sentinel.find(config, deadline)?),
+            _ => None,
+        };
+        let address = lease
+            .as_ref()
+            .map_or(&config.address, |lease| &lease.address);
+        let socket = Stream::connect(config, address, deadline)?;
+        if let Some(lease) = &lease {
+            let held = lease.holds(&socket);
+            held.map_err(|error| Error::connection(error, false))?;
+        }
         let mut timed = Self {
             socket,
             timeout: None,
+            lease,
         };
         let left = deadline.saturating_duration_since(Instant::now());
         // The timeout of the handshake of TLS may still be set.
         let set = timed.force_timeout(Some(left));
         set.map_err(|error| Error::connection(error, false))?;
         Ok(timed)
+    }
+
+    /// The server that sentinels have named.
+    pub(super) fn named_address(&self) -> Option<&Address> {
+        self.lease.as_ref().map(|lease| &lease.address)
     }
 
     /// Gives the socket away, with this timeout.
@@ -95,7 +116,13 @@ impl TimedSocket {
         {
             wait_for(&self.socket, timeout)?;
         }
-        self.socket.read_some(buf)
+        let read = self.socket.read_some(buf);
+        if let (Ok(0), Some(lease)) = (&read, &self.lease)
+            && let Some(reason) = lease.end_reason()
+        {
+            return Err(reason);
+        }
+        read
     }
 
     /// Waits up to `patience` until there is something to read. An error counts as something: reading returns it.

@@ -183,6 +183,9 @@ fn node(address: &Address) -> Result<Node, Error> {
         Address::Unix(_) => Err(Error::Url(
             "the nodes of a cluster are reached over the network, not by a unix socket".into(),
         )),
+        Address::Sentinel(_) => Err(Error::Url(
+            "a cluster has no sentinels: its nodes are named by their addresses".into(),
+        )),
     }
 }
 

@@ -1,11 +1,13 @@
 //! The handshake: protocol, login, name, database.
 
+use std::io;
+
 use loadline_resp::{Protocol, Reply, encode};
 
 use super::carried::Settings;
 use crate::config::Peer;
 use crate::credentials::Password;
-use crate::{Config, Error, ServerError};
+use crate::{Address, Config, Error, ServerError};
 
 /// Commands of the handshake whose replies are to come, in one flight and one write. Where the server does
 /// not know `HELLO` and the protocol was left to it, a second flight follows in RESP2.
@@ -24,6 +26,9 @@ pub(crate) struct Greeting {
 /// The step that may be refused: a name is only for `CLIENT LIST`, and a server without that command,
 /// or a user without the right to it, works as well.
 const NAMING: &str = "CLIENT SETNAME";
+/// The step that asks a server that sentinels have named for its role. A user without the right to ask is let in without
+/// an answer.
+const ROLE: &str = "ROLE";
 
 /// Settings that the handshake establishes.
 #[derive(Clone, Debug)]
@@ -33,6 +38,8 @@ struct Login {
     name: Option<String>,
     database: u32,
     readonly: bool,
+    /// Whether the server has to be a master.
+    is_master: bool,
     /// Commands that switch modes on, each with its name.
     modes: Vec<(&'static str, Vec<u8>)>,
 }
@@ -63,6 +70,7 @@ impl Greeting {
                 name: named.cloned(),
                 database: settings.database.unwrap_or(config.database),
                 readonly: settings.readonly.unwrap_or(replica),
+                is_master: matches!(&config.address, Address::Sentinel(name) if name.wants_master()),
                 modes: settings.modes.clone(),
             },
             asked: Vec::new(),
@@ -96,9 +104,11 @@ impl Greeting {
             let answer = self.login.without_secrets(text);
             if step == "HELLO" && self.yielding && unknown(&answer) {
                 self.refused = true;
-            } else if !self.refused && step != NAMING {
+            } else if !self.refused && step != NAMING && step != ROLE {
                 return Err(Error::Login { step, answer });
             }
+        } else if step == ROLE && !self.refused {
+            check_role(reply)?;
         }
         if !self.asked.is_empty() {
             return Ok(None);
@@ -119,6 +129,7 @@ impl Greeting {
             name,
             database,
             readonly,
+            is_master,
             modes,
         } = self.login.clone();
         let mut ask = |step, args: &[&str]| {
@@ -149,6 +160,9 @@ impl Greeting {
         if readonly {
             ask("READONLY", &["READONLY"]);
         }
+        if is_master {
+            ask(ROLE, &["ROLE"]);
+        }
         for (mode, command) in modes {
             out.extend_from_slice(&command);
             self.asked.insert(0, mode);
@@ -168,6 +182,27 @@ impl Login {
         match password.reveal() {
             "" => ServerError::new(text.as_bytes()),
             password => ServerError::new(text.replace(password, "***").as_bytes()),
+        }
+    }
+}
+
+/// Makes sure that the server is a master.
+///
+/// # Errors
+/// `Connection` if it is a replica: one that is not promoted yet, or a master that was demoted.
+fn check_role(reply: &Reply<'_>) -> Result<(), Error> {
+    let Reply::Array(parts) = reply.without_attributes() else {
+        return Ok(());
+    };
+    match parts.first().and_then(Reply::as_bytes) {
+        None | Some(b"master") => Ok(()),
+        Some(role) => {
+            let role = String::from_utf8_lossy(role);
+            let what = format!(
+                "the server that the sentinels name is not the master: its ROLE is `{role}`"
+            );
+            let source = io::Error::new(io::ErrorKind::ConnectionRefused, what);
+            Err(Error::connection(source, false))
         }
     }
 }

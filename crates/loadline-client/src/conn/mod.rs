@@ -11,3 +11,4 @@ pub(crate) mod scan;
 pub(crate) mod session;
 #[cfg(feature = "tokio")]
 pub(crate) mod shell;
+pub(crate) mod unwritten;

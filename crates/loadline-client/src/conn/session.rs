@@ -14,6 +14,7 @@ use super::attempt::{advised, hung_up};
 use super::backoff::Backoff;
 use super::carried::{Carried, Outcome};
 use super::greeting::Greeting;
+use super::unwritten::is_read_only;
 use crate::cluster::Node;
 use crate::config::Peer;
 use crate::{Address, Config, ConnectionEvent, Credentials, Error, Flags, ServerError};
@@ -46,7 +47,7 @@ pub(crate) struct Session {
     outage: Option<Error>,
     /// When the last bytes of a connection came that was lost and is not regained.
     lost_since: Option<Instant>,
-    /// The address of the node of a cluster, where the configuration names another one.
+    /// The address of the node of a cluster or the server that sentinels name, where the configuration is another one.
     node: Option<Address>,
     backoff: Backoff,
     /// When a connection was last given up because its server had become a replica.
@@ -165,6 +166,13 @@ impl Session {
         });
     }
 
+    /// Names the server that the sentinels have named for this connection.
+    pub(crate) fn is_to(&mut self, address: Option<&Address>) {
+        if let Some(address) = address {
+            self.node = Some(address.clone());
+        }
+    }
+
     /// Appends an event to the queue of the application, if there is one.
     fn tell(&self, event: impl FnOnce(Address) -> ConnectionEvent) {
         if let Some(events) = &self.config.events {
@@ -242,7 +250,8 @@ impl Session {
     pub(crate) fn explain(&self, error: Error) -> Error {
         const LIKELY: &str =
             "a server that expects TLS does that, and its URL begins with rediss://";
-        let plain = matches!(self.config.address, Address::Tcp { .. });
+        let address = self.node.as_ref().unwrap_or(&self.config.address);
+        let plain = matches!(address, Address::Tcp { .. });
         if !plain || !self.is_greeting() {
             return error;
         }
@@ -316,6 +325,11 @@ impl Session {
         self.phase = Phase::Down;
         self.outage = Some(error.clone());
         self.carried.broke();
+    }
+
+    /// Whether sentinels name the master, so that a request that a replica has refused can be sent there.
+    pub(crate) fn follows_sentinels(&self) -> bool {
+        matches!(&self.config.address, Address::Sentinel(sentinel) if sentinel.wants_master())
     }
 
     /// Takes note that the connection is of use.
@@ -406,7 +420,8 @@ impl Session {
     }
 
     /// Whether a reply, by its bytes, says that this server is not the one to ask now. A node of a cluster is
-    /// left to the code that knows the others. A server that stays a replica is given up once a second.
+    /// left to the code that knows the others. A server that stays a replica is given up once a second, unless sentinels
+    /// name the one to go to.
     #[inline]
     pub(crate) fn unavailable(&mut self, reply: &[u8], now: Instant) -> Option<Unavailable> {
         if reply.first() != Some(&b'-') || self.config.peer != Peer::Server {
@@ -414,6 +429,10 @@ impl Session {
         }
         if reply.starts_with(b"-LOADING ") {
             return Some(Unavailable::Loading);
+        }
+        if let Address::Sentinel(_) = &self.config.address {
+            let demoted = self.follows_sentinels() && is_read_only(reply);
+            return demoted.then_some(Unavailable::Demoted);
         }
         let lately = self
             .demoted

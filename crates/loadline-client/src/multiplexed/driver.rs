@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::Shared;
 use crate::config::Peer;
 use crate::conn::core::Events;
-use crate::conn::shell::{Alarm, Inlet, Transport, connect, meanwhile};
+use crate::conn::shell::{self, Alarm, Inlet, Transport, connect, meanwhile};
 use crate::{Error, meter};
 
 /// Least number of callers that are worth two writes in place of one.
@@ -72,7 +72,8 @@ impl Driver {
             }
             first = false;
             let pause = self.shared.lock().pause(Instant::now());
-            let waited = self.meanwhile(tokio::time::sleep(pause)).await;
+            let config = Arc::clone(&self.shared.config);
+            let waited = self.meanwhile(shell::pause(&config, pause)).await;
             if waited.is_none() {
                 break;
             }
@@ -101,7 +102,11 @@ impl Driver {
 
     /// Writes, reads and wakes until the connection breaks or is not wanted any more.
     async fn serve(&mut self, mut transport: Transport) -> End {
-        self.shared.lock().connected(Instant::now());
+        {
+            let mut conn = self.shared.lock();
+            conn.is_to(transport.named_address());
+            conn.connected(Instant::now());
+        }
         // The handshake does not wait for requests.
         self.yielded = true;
         poll_fn(|cx| self.poll_serve(&mut transport, cx)).await

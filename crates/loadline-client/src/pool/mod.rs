@@ -42,7 +42,7 @@ use tokio::sync::oneshot;
 
 use crate::conn::backoff::Backoff;
 use crate::conn::core::Residue;
-use crate::conn::shell::current_runtime;
+use crate::conn::shell::{self, current_runtime};
 use crate::multiplexed::Dedicated;
 use crate::{Config, Error};
 use core::Books;
@@ -323,7 +323,7 @@ async fn keep(pool: Keeper) {
             }
         }
         match pause {
-            Some(pause) => tokio::time::sleep(pause).await,
+            Some(pause) => shell::pause(&shared.config, pause).await,
             None => {
                 let look = KEEP_EVERY.min(idle.max(Duration::from_millis(1)));
                 let wanted = shared.wanted.notified();

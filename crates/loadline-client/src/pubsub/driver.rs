@@ -8,11 +8,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
-use tokio::time::sleep;
 
 use super::core::ConnectionId;
 use super::subscriber::Subscriber;
-use crate::conn::shell::{Alarm, Inlet, Transport, connect, meanwhile};
+use crate::conn::shell::{self, Alarm, Inlet, Transport, connect, meanwhile};
 use crate::{Error, meter};
 
 /// Number of reads before other tasks get their turn.
@@ -76,7 +75,8 @@ impl Driver {
                 return;
             }
             let pause = self.shared.lock().pause(self.id, Instant::now());
-            if self.meanwhile(sleep(pause)).await.is_none() {
+            let config = Arc::clone(&self.shared.config);
+            if self.meanwhile(shell::pause(&config, pause)).await.is_none() {
                 return;
             }
         }
@@ -105,7 +105,11 @@ impl Driver {
 
     /// Reads and writes until the connection breaks, which gives the reason, or is not wanted any more.
     async fn serve(&mut self, mut transport: Transport) -> Option<Error> {
-        self.shared.lock().connected(self.id, Instant::now());
+        {
+            let mut core = self.shared.lock();
+            core.is_to(self.id, transport.named_address());
+            core.connected(self.id, Instant::now());
+        }
         self.out.clear();
         self.written = 0;
         poll_fn(|cx| match self.poll_serve(&mut transport, cx) {

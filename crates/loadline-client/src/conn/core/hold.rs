@@ -3,13 +3,14 @@
 //! A server that loads its data, or has become a replica, answers every request with an error. Nothing new is
 //! written to it then. Once all that is in flight is answered, the connection is given up, so that nothing is
 //! ambiguous, and the next one goes where the name points by then. Requests that were answered with `LOADING`
-//! are sent again on it.
+//! are sent again on it, and so are those that a replica refused if sentinels name the master.
 
 use std::io;
 use std::time::Instant;
 
 use super::{Conn, Entry, Owner, SlotId};
 use crate::conn::session::Unavailable;
+use crate::conn::unwritten::is_unwritten;
 use crate::{Error, ServerError};
 
 /// The requests that wait for the next connection, oldest first.
@@ -65,7 +66,8 @@ impl Conn {
             Some(Unavailable::Demoted) => {
                 let what = "the server has become a replica";
                 let demoted = io::Error::new(io::ErrorKind::ConnectionReset, what);
-                self.useful = true;
+                // Sentinels can name it for a while, and it is not stormed then.
+                self.useful = !self.session.follows_sentinels();
                 self.hold.reason = Some(Error::connection(demoted, true));
             }
             Some(Unavailable::Loading) => {
@@ -77,25 +79,25 @@ impl Conn {
         }
     }
 
-    /// Keeps the oldest request, which is answered, for the next connection if the server was loading its data
-    /// and so executed none of it.
+    /// Keeps the oldest request, which is answered, for the next connection if the server was loading its data, or is a
+    /// replica of the master that it should be, and so executed none of it.
     pub(super) fn holds(&mut self, entry: Entry, slot: SlotId) -> bool {
-        let mut loading = false;
+        let mut refused = false;
         if self.hold.is_draining() && !entry.bound {
-            let mut replies = self
-                .slots
-                .replies(slot)
-                .split_inclusive(|&byte| byte == b'\n');
-            loading = replies.all(|line| line.starts_with(b"-LOADING "));
+            let replies = self.slots.replies(slot);
+            let mut lines = replies.split_inclusive(|&byte| byte == b'\n');
+            refused = lines.all(|line| line.starts_with(b"-LOADING "))
+                || (self.session.follows_sentinels()
+                    && is_unwritten(self.out.oldest(entry.bytes), replies));
         }
-        if loading {
+        if refused {
             let number = self.front;
             let stamp = self.stamps.iter().find(|stamp| stamp.below > number);
             let came = stamp.map_or(self.session.heard(), |stamp| stamp.at);
             let bytes = self.out.oldest(entry.bytes).to_vec();
             self.hold.requests.push(Held { entry, bytes, came });
         }
-        loading
+        refused
     }
 
     /// Ends a connection to a server that is not the one to ask, once all that is in flight is answered.

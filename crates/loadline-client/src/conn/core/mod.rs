@@ -28,7 +28,7 @@ use super::scan::Scanner;
 use super::session::Session;
 use crate::meter::Meter;
 use crate::request::Summary;
-use crate::{Config, Error, Flags, Request, Requests};
+use crate::{Address, Config, Error, Flags, Request, Requests};
 use hold::Hold;
 use outbox::Outbox;
 pub(crate) use outbox::Outgoing;
@@ -375,6 +375,11 @@ impl Conn {
 
     pub(crate) fn is_ready(&self) -> bool {
         self.session.is_ready()
+    }
+
+    /// Names the server that the sentinels have named for the next connection.
+    pub(crate) fn is_to(&mut self, address: Option<&Address>) {
+        self.session.is_to(address);
     }
 
     /// Begins the handshake on a new socket.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime;
 use tokio::time::{Sleep, sleep_until, timeout};
 
-use crate::{Config, Error};
+use crate::{Address, Config, Error};
 pub(crate) use transport::Transport;
 
 /// Room for what a quiet connection brings.
@@ -50,6 +50,14 @@ pub(crate) async fn connect(config: &Config) -> Result<Transport, Error> {
         let late = io::Error::new(io::ErrorKind::TimedOut, "the connect timeout has passed");
         Err(Error::connection(late, false))
     })
+}
+
+/// Sleeps for a pause between two attempts to connect. If sentinels name the server, news of it end the pause.
+pub(crate) async fn pause(config: &Config, pause: Duration) {
+    match &config.address {
+        Address::Sentinel(sentinel) => sentinel.watch(config).pause_async(pause).await,
+        _ => tokio::time::sleep(pause).await,
+    }
 }
 
 /// Waits for something without a connection. `turn` does what is due and says when it has to be called again;

@@ -1,7 +1,9 @@
 //! The sockets of tokio: reads and writes that do not wait, with or without TLS.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -12,11 +14,19 @@ use tokio::time::timeout;
 use tokio::time::timeout_at;
 
 use crate::conn::dial;
+use crate::sentinel::Lease;
 use crate::{Address, Config, Error};
 
 /// A socket of tokio's.
 #[derive(Debug)]
-pub(crate) enum Transport {
+pub(crate) struct Transport {
+    socket: AnySocket,
+    /// The server that sentinels have named for it.
+    lease: Option<Arc<Lease>>,
+}
+
+#[derive(Debug)]
+enum AnySocket {
     Tcp(TcpStream),
     Unix(UnixStream),
     #[cfg(feature = "tls")]
@@ -29,8 +39,62 @@ impl Transport {
     /// # Errors
     /// The reason why there is no connection.
     pub(crate) async fn connect(config: &Config, deadline: Instant) -> Result<Self, Error> {
+        let Address::Sentinel(sentinel) = &config.address else {
+            let socket = AnySocket::connect(config, &config.address, deadline).await?;
+            return Ok(Self {
+                socket,
+                lease: None,
+            });
+        };
+        let lease = sentinel.find_async(config).await?;
+        let socket = AnySocket::connect(config, &lease.address, deadline).await?;
+        let held = lease.holds(socket.as_fd());
+        held.map_err(|error| Error::connection(error, false))?;
+        let lease = Some(lease);
+        Ok(Self { socket, lease })
+    }
+
+    /// The server that sentinels have named.
+    pub(crate) fn named_address(&self) -> Option<&Address> {
+        self.lease.as_ref().map(|lease| &lease.address)
+    }
+
+    /// Reads into `buf`; see [`AnySocket::poll_read`].
+    #[inline]
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let read = self.socket.poll_read(cx, buf);
+        if let (Poll::Ready(Ok(0)), Some(lease)) = (&read, &self.lease)
+            && let Some(reason) = lease.end_reason()
+        {
+            return Poll::Ready(Err(reason));
+        }
+        read
+    }
+
+    #[inline]
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.socket.poll_write(cx, bytes)
+    }
+
+    /// Sends what was taken and is still held back, which only TLS does.
+    #[inline]
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll_flush(cx)
+    }
+}
+
+impl AnySocket {
+    async fn connect(config: &Config, address: &Address, deadline: Instant) -> Result<Self, Error> {
         let lost = |error| Error::connection(error, false);
-        match &config.address {
+        match address {
             Address::Unix(path) => {
                 let socket = UnixStream::connect(path).await.map_err(lost)?;
                 Ok(Self::Unix(socket))
@@ -55,17 +119,23 @@ impl Transport {
             Address::Tls { .. } => Err(Error::Tls(
                 "this build of the client has no TLS (feature `tls`)".into(),
             )),
+            Address::Sentinel(_) => unreachable!("sentinels name addresses of servers"),
+        }
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.socket.as_fd(),
         }
     }
 
     /// Reads into `buf`. After a read that did not fill it, the next one waits for news of the socket and
     /// makes no system call, since nothing can be left to read.
     #[inline]
-    pub(crate) fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-        buf: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut buf = ReadBuf::new(buf);
         let read = match self {
             Self::Tcp(socket) => Pin::new(socket).poll_read(cx, &mut buf),
@@ -77,11 +147,7 @@ impl Transport {
     }
 
     #[inline]
-    pub(crate) fn poll_write(
-        &mut self,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Self::Tcp(socket) => Pin::new(socket).poll_write(cx, bytes),
             Self::Unix(socket) => Pin::new(socket).poll_write(cx, bytes),
@@ -90,9 +156,8 @@ impl Transport {
         }
     }
 
-    /// Sends what was taken and is still held back, which only TLS does.
     #[inline]
-    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(_) | Self::Unix(_) => {
                 let _ = cx;
@@ -125,6 +190,7 @@ async fn dial(config: &Config, host: &str, port: u16, deadline: Instant) -> io::
 #[cfg(feature = "tls")]
 mod tls {
     use std::io::{self, Read, Write};
+    use std::os::fd::{AsFd, BorrowedFd};
     use std::task::{Context, Poll, ready};
 
     use rustls::ClientConnection;
@@ -135,6 +201,12 @@ mod tls {
     /// A socket as rustls wants it: it reads and writes what it can at once, or says `WouldBlock`.
     #[derive(Debug)]
     pub(crate) struct Socket(TcpStream);
+
+    impl AsFd for Socket {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
 
     impl Read for Socket {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {

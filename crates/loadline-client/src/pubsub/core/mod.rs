@@ -23,7 +23,7 @@ use super::tickets::{TicketId, Tickets};
 use super::wanted::Wanted;
 use super::{Event, Kind};
 use crate::conn::scan::Scanned;
-use crate::{Config, Error};
+use crate::{Address, Config, Error};
 pub(crate) use connection::ConnectionId;
 use connection::{Asked, ConnectionState};
 use routes::Routes;
@@ -162,6 +162,13 @@ impl Core {
         };
         let brought = std::mem::take(&mut connection.brought_messages);
         connection.session.pause_by_age(brought, now)
+    }
+
+    /// Names the server that the sentinels have named for a connection.
+    pub(crate) fn is_to(&mut self, connection: ConnectionId, address: Option<&Address>) {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.session.is_to(address);
+        }
     }
 
     /// A socket is there; the handshake begins.
