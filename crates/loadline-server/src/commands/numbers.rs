@@ -215,7 +215,17 @@ pub(super) fn interval_end(word: &[u8]) -> Option<f64> {
 
 /// Reads a number that is all of a text, rounded to a double.
 fn whole_double(text: &str) -> Option<f64> {
+    /// A double has the exact value of every whole number of so many digits.
+    const EXACT_DIGITS: usize = 15;
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if (1..=EXACT_DIGITS).contains(&unsigned.len()) && unsigned.bytes().all(|b| b.is_ascii_digit())
+    {
+        let whole = unsigned
+            .bytes()
+            .fold(0, |sum, digit| 10 * sum + u64::from(digit - b'0'));
+        let whole = whole as f64;
+        return Some(if text.starts_with('-') { -whole } else { whole });
+    }
     if unsigned.starts_with("0x") || unsigned.starts_with("0X") {
         let number: Double = float(text.as_bytes())?.convert(&mut false).value;
         return Some(f64::from_bits(number.to_bits() as u64));

@@ -223,23 +223,24 @@ impl<'s> SortedView<'s> {
 
     /// The members of these ranks with their scores, in order.
     pub fn range(self, ranks: Range<usize>) -> impl Iterator<Item = (&'s [u8], f64)> {
-        let (packed, large) = match self.0 {
-            FormView::Packed(bytes) => (Some(Elements::new(bytes)), None),
-            FormView::Large(large) => (None, Some(large.range(ranks.clone()))),
-        };
-        let count = ranks.end.saturating_sub(ranks.start);
-        let packed = packed.into_iter().flatten().skip(ranks.start).take(count);
-        packed.chain(large.into_iter().flatten())
+        match self.0 {
+            FormView::Packed(bytes) => {
+                let count = ranks.end.saturating_sub(ranks.start);
+                Members::Packed(Elements::new(bytes).skip(ranks.start).take(count))
+            }
+            FormView::Large(large) => Members::Large(large.range(ranks)),
+        }
     }
 
     /// The members of these ranks with their scores, the last one first.
     pub fn range_reversed(self, ranks: Range<usize>) -> impl Iterator<Item = (&'s [u8], f64)> {
-        let (packed, large) = match self.0 {
-            FormView::Packed(_) => (self.range(ranks).collect(), None),
-            FormView::Large(large) => (vec![], Some(large.range_reversed(ranks))),
-        };
-        let packed = packed.into_iter().rev();
-        packed.chain(large.into_iter().flatten())
+        match self.0 {
+            FormView::Packed(_) => {
+                let members: Vec<(&'s [u8], f64)> = self.range(ranks).collect();
+                Members::Packed(members.into_iter().rev())
+            }
+            FormView::Large(large) => Members::Large(large.range_reversed(ranks)),
+        }
     }
 
     /// The ranks of the members that are neither before an interval nor behind it.
@@ -254,21 +255,7 @@ impl<'s> SortedView<'s> {
         is_behind: impl Fn(&[u8], f64) -> bool,
     ) -> Range<usize> {
         match self.0 {
-            FormView::Packed(_) => {
-                let elements: Vec<(&[u8], f64)> = self.iter().collect();
-                let is_before = |(member, score): &(&[u8], f64)| is_before(member, *score);
-                let is_behind = |(member, score): &(&[u8], f64)| is_behind(member, *score);
-                if elements.last().is_none_or(is_before) || elements.first().is_some_and(is_behind)
-                {
-                    return 0..0;
-                }
-                let start = elements
-                    .iter()
-                    .take_while(|element| is_before(element))
-                    .count();
-                let rest = elements[start..].iter();
-                start..start + rest.take_while(|element| !is_behind(element)).count()
-            }
+            FormView::Packed(bytes) => packed::between(bytes, is_before, is_behind),
             FormView::Large(large) => large.between(is_before, is_behind),
         }
     }
@@ -281,23 +268,26 @@ impl<'s> SortedView<'s> {
         is_behind: impl Fn(&[u8], f64) -> bool,
     ) -> Range<usize> {
         match self.0 {
-            FormView::Packed(_) => {
-                let elements: Vec<(&[u8], f64)> = self.iter().collect();
-                let is_before = |(member, score): &(&[u8], f64)| is_before(member, *score);
-                let is_behind = |(member, score): &(&[u8], f64)| is_behind(member, *score);
-                if elements.last().is_none_or(is_before) || elements.first().is_some_and(is_behind)
-                {
-                    return 0..0;
-                }
-                let passed = elements
-                    .iter()
-                    .rev()
-                    .take_while(|element| is_behind(element));
-                let end = elements.len() - passed.count();
-                let rest = elements[..end].iter().rev();
-                end - rest.take_while(|element| !is_before(element)).count()..end
-            }
+            FormView::Packed(bytes) => packed::between_reversed(bytes, is_before, is_behind),
             FormView::Large(large) => large.between(is_before, is_behind),
+        }
+    }
+}
+
+/// Members of a set of either form.
+enum Members<P, L> {
+    Packed(P),
+    Large(L),
+}
+
+impl<T, P: Iterator<Item = T>, L: Iterator<Item = T>> Iterator for Members<P, L> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        match self {
+            Self::Packed(members) => members.next(),
+            Self::Large(members) => members.next(),
         }
     }
 }

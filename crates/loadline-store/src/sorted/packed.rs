@@ -70,6 +70,66 @@ pub(super) fn find(bytes: &[u8], member: &[u8]) -> Option<(usize, f64)> {
     found.map(|(rank, (_, score))| (rank, score))
 }
 
+/// The ranks of the run from the first member that is not before an interval up to the next one that is behind it.
+pub(super) fn between(
+    bytes: &[u8],
+    is_before: impl Fn(&[u8], f64) -> bool,
+    is_behind: impl Fn(&[u8], f64) -> bool,
+) -> Range<usize> {
+    let (mut start, mut end) = (None, None);
+    let walked = walk(bytes, &is_before, &is_behind, |rank, member, score| {
+        if start.is_none() && !is_before(member, score) {
+            start = Some(rank);
+        }
+        if start.is_some() && end.is_none() && is_behind(member, score) {
+            end = Some(rank);
+        }
+    });
+    match (walked, start) {
+        (Some(count), Some(start)) => start..end.unwrap_or(count),
+        _ => 0..0,
+    }
+}
+
+/// The ranks of the run from the last member that is not behind an interval down to the next one that is before it.
+pub(super) fn between_reversed(
+    bytes: &[u8],
+    is_before: impl Fn(&[u8], f64) -> bool,
+    is_behind: impl Fn(&[u8], f64) -> bool,
+) -> Range<usize> {
+    let (mut run, mut edge) = (0..0, 0);
+    let walked = walk(bytes, &is_before, &is_behind, |rank, member, score| {
+        if is_before(member, score) {
+            edge = rank + 1;
+        }
+        if !is_behind(member, score) {
+            run = edge..rank + 1;
+        }
+    });
+    walked.map_or(0..0, |_| run)
+}
+
+/// Calls `each` with all members in order, and returns their number; `None` if there are none, if the first one is behind the
+/// interval, or if the last one is before it.
+fn walk(
+    bytes: &[u8],
+    is_before: impl Fn(&[u8], f64) -> bool,
+    is_behind: impl Fn(&[u8], f64) -> bool,
+    mut each: impl FnMut(usize, &[u8], f64),
+) -> Option<usize> {
+    let (mut count, mut last) = (0, None);
+    for (member, score) in Elements::new(bytes) {
+        if count == 0 && is_behind(member, score) {
+            return None;
+        }
+        each(count, member, score);
+        count += 1;
+        last = Some((member, score));
+    }
+    let (member, score) = last?;
+    (!is_before(member, score)).then_some(count)
+}
+
 /// Sets the score of `member` and returns the old one.
 pub(super) fn insert(bytes: &mut Vec<u8>, member: &[u8], score: f64) -> Option<f64> {
     // Whole numbers have no negative zero.
