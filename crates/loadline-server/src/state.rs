@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use loadline_resp::Protocol;
-use loadline_store::{Evicted, Keyspace, Victim};
+use loadline_store::{Evicted, Keyspace, Victim, View};
 
-use crate::commands::Interpreter;
+use crate::commands::{Interpreter, Libraries};
 use crate::memory::Trimmer;
 use crate::peer::{Origin, Peer};
 use crate::persistence::Persistence;
@@ -20,6 +20,9 @@ use crate::waiting::{Release, Wait, WaitingClients};
 
 /// The number of databases.
 pub(crate) const DATABASES: usize = 16;
+
+/// The database behind them, with what the server keeps for itself: the libraries of functions by name.
+pub(crate) const OWN_DATABASE: usize = DATABASES;
 
 /// The state of the server.
 #[derive(Debug)]
@@ -57,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     /// The interpreter of scripts, from the first script on; not there while a script runs.
     pub(crate) interpreter: Option<Box<Interpreter>>,
+    /// The libraries of functions, from the first use on; not there while a function runs.
+    pub(crate) libraries: Option<Box<Libraries>>,
     pub(crate) trimmer: Trimmer,
     /// The current pause by CLIENT PAUSE.
     pub(crate) pause: Option<Pause>,
@@ -226,7 +231,7 @@ impl Shared {
     ) -> Self {
         let now = wall_ms();
         Self {
-            databases: (0..DATABASES).map(|_| Keyspace::new()).collect(),
+            databases: (0..=OWN_DATABASE).map(|_| Keyspace::new()).collect(),
             password,
             max_clients,
             started: Instant::now(),
@@ -249,6 +254,7 @@ impl Shared {
             warnings: Warnings::new(|_| {}),
             settings: Settings::default(),
             interpreter: None,
+            libraries: None,
             trimmer: Trimmer::default(),
             pause: None,
             has_postponed: false,
@@ -426,6 +432,46 @@ impl Shared {
     /// The number of expired keys that were freed since the start.
     pub(crate) fn expired(&self) -> u64 {
         self.databases.iter().map(Keyspace::expired).sum()
+    }
+}
+
+/// What the server keeps for itself, also in the log.
+impl Shared {
+    /// All entries, by key.
+    pub(crate) fn own_strings(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut entries = Vec::new();
+        let database = &self.databases[OWN_DATABASE];
+        database.scan(0, usize::MAX, self.now, |key, value| {
+            if let View::String(bytes) = value {
+                entries.push((key.to_vec(), bytes.to_vec()));
+            }
+        });
+        entries.sort_unstable();
+        entries
+    }
+
+    pub(crate) fn put_own(&mut self, key: &[u8], bytes: &[u8]) {
+        self.databases[OWN_DATABASE].put_string(key, bytes, self.now, |_| Some(None));
+        if let Some(persistence) = &mut self.persistence {
+            let log = persistence.change(OWN_DATABASE, key);
+            log.put_string(OWN_DATABASE, key, bytes, None);
+        }
+    }
+
+    pub(crate) fn remove_own(&mut self, key: &[u8]) {
+        self.databases[OWN_DATABASE].remove(key, self.now);
+        if let Some(persistence) = &mut self.persistence {
+            persistence
+                .change(OWN_DATABASE, key)
+                .delete(OWN_DATABASE, key);
+        }
+    }
+
+    pub(crate) fn clear_own(&mut self) {
+        self.databases[OWN_DATABASE].clear();
+        if let Some(persistence) = &mut self.persistence {
+            persistence.change_all().clear(OWN_DATABASE);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::refusal::Refusal;
 use super::{Call, Words, is, names};
 use crate::REDIS_VERSION;
 use crate::pubsub::Kind;
-use crate::state::Shared;
+use crate::state::{DATABASES, Shared};
 
 /// A section: its name, its writer, and whether it is part of the default output.
 type Section = (&'static str, fn(&Shared, &mut String), Shown);
@@ -253,7 +253,7 @@ fn error_stats(shared: &Shared, out: &mut String) {
 }
 
 fn keyspace(shared: &Shared, out: &mut String) {
-    for (index, database) in shared.databases.iter().enumerate() {
+    for (index, database) in shared.databases.iter().take(DATABASES).enumerate() {
         let keys = database.len();
         if keys > 0 {
             let expires = database.expiring();

@@ -14,7 +14,6 @@ mod dump;
 mod expiry;
 #[cfg(test)]
 mod full_disk;
-mod functions;
 mod geo;
 mod glob;
 mod hashes;
@@ -58,7 +57,7 @@ use dispatch::{execute_words, finish};
 pub(crate) use glob::glob;
 pub(crate) use pause::resume;
 pub(crate) use refusal::Refusal;
-pub(crate) use scripts::Interpreter;
+pub(crate) use scripts::{Interpreter, Libraries};
 use table::{
     ALL, Access, Found, Keys, Known, LONGEST_NUMBER, ONE, PAIRS, TWO, fits, name_of, number, other,
     read, sub, write,
@@ -94,7 +93,7 @@ const FAMILIES: &[(&str, &[Known])] = &[
     ("bitmap", bitfield::TABLE),
     ("hyperloglog", hyperloglog::TABLE),
     ("generic", sort::TABLE),
-    ("scripting", functions::TABLE),
+    ("scripting", scripts::functions::TABLE),
     ("scripting", scripts::TABLE),
     ("connection", connection::TABLE),
     ("connection", client::TABLE),

@@ -11,7 +11,7 @@ use super::keys::database;
 use super::numbers::{integer, small_integer};
 use super::refusal::{Refusal, SYNTAX};
 use super::{Call, Keys, Known, Words, is, other, read, sub, write};
-use crate::state::Shared;
+use crate::state::{DATABASES, Shared};
 
 pub(super) const TABLE: &[Known] = &[
     other("INFO", -1, info),
@@ -42,7 +42,7 @@ pub(super) const TABLE: &[Known] = &[
         flush(call, words, database..database + 1)
     }),
     write("FLUSHALL", -1, Keys::None, |call, words| {
-        let databases = 0..call.shared.databases.len();
+        let databases = 0..DATABASES;
         flush(call, words, databases)
     }),
     write("SWAPDB", 3, Keys::None, swap),

@@ -32,6 +32,7 @@ LTRIM k 1 -2|LTRIM k 0 3|LREM k 0 m|LREM k -1 m|LREM k 1 n|LINSERT k BEFORE m n|
 ZADD k n m|ZADD k n m n m n n|ZADD k GT CH n m|ZADD k NX 1.5 m -inf n|ZADD k XX INCR 0.1 m|ZINCRBY k n m|ZREM k m m|ZREM k n|ZPOPMIN k|ZPOPMAX k 2|ZMPOP 2 k k MIN COUNT 2|ZRANGESTORE k k 0 -1 REV|ZRANGESTORE k k -inf 3 BYSCORE
 ZREMRANGEBYRANK k 1 2|ZREMRANGEBYSCORE k 1 7|ZREMRANGEBYLEX k [m (n|ZUNIONSTORE k 2 k k|ZINTERSTORE k 2 k k AGGREGATE MAX|ZDIFFSTORE k 2 k k|CONFIG SET zset-max-listpack-entries 3|CONFIG SET zset-max-listpack-entries 128
 GEOADD k 13.36 38.1 m 15.08 37.5 n|GEOADD k CH -70 n m|GEORADIUS k 15 37 900 km STORE k|GEORADIUSBYMEMBER k m 9000 km STOREDIST k|GEOSEARCHSTORE k k FROMLONLAT 15 37 BYBOX 900 900 km
+LIBRARY n|LIBRARY n|FUNCTION DELETE lib7|FUNCTION DELETE lib3|FUNCTION FLUSH|FCALL f7 2 k k m|FCALL f3 2 k k m
 EVAL redis.call('set',KEYS[1],ARGV[1])redis.pcall('incr',KEYS[2])redis.pcall('sadd',KEYS[1],1) 2 k k m|EVALSHA 35dc0df6bb1352e7d69321aa177923f1f0204d53 2 k k m
 MULTI|EXEC|EXEC|DISCARD|RESTORED k|SWAPDB 0 1|FLUSHDB|CONFIG SET hash-max-listpack-value 3 set-max-intset-entries 4|CONFIG SET set-max-intset-entries 512";
 
@@ -148,6 +149,16 @@ fn filled(template: &str, rng: &mut SmallRng) -> Vec<Vec<u8>> {
 /// Sends one random command.
 fn step(rig: &mut Rig, templates: &[&str], rng: &mut SmallRng) {
     let mut words = filled(templates.choose(rng).unwrap(), rng);
+    if words[0] == b"LIBRARY" {
+        let number = String::from_utf8(words[1].clone()).unwrap();
+        let text = format!(
+            "#!lua name=lib{number}\nredis.register_function('f{number}', function(keys, arguments) \
+             redis.call('set', keys[1], arguments[1]) redis.pcall('sadd', keys[2], 1) end)"
+        );
+        words = ["FUNCTION", "LOAD", "REPLACE", &text]
+            .map(Into::into)
+            .into();
+    }
     if words[0] == b"RESTORED" {
         // A dump is made of one key and restored at another.
         let reply = rig.ask(&[b"DUMP", &words[1][..]]);

@@ -205,7 +205,7 @@ impl Known {
 
     /// Whether its reply depends on the data. The figures of INFO about keys do not count.
     pub(super) fn sees_data(&self) -> bool {
-        self.access != Access::None || ["EXEC", "DBSIZE"].contains(&self.name)
+        self.access != Access::None || ["EXEC", "DBSIZE", "FUNCTION"].contains(&self.name)
     }
 
     /// Whether its reply depends on changes that are not on the disk: those of the keys for which `is_unsynced`.

@@ -10,6 +10,7 @@ mod as_redis;
 mod blocking;
 mod clients;
 mod eviction;
+mod functions;
 mod getkeys;
 mod help;
 mod hostile;

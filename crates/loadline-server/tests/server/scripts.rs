@@ -12,7 +12,7 @@ use crate::support::{Ours, Redis, ask, ask_one};
 const SCRIPTS: &str = include_str!("scripts.lua");
 
 /// Sends a command whose words can hold any bytes, and returns its reply.
-fn send(stream: &mut (impl Read + Write), words: &[&str]) -> String {
+pub(crate) fn send(stream: &mut (impl Read + Write), words: &[&str]) -> String {
     let mut request = Vec::new();
     encode::command(&mut request, words);
     stream.write_all(&request).unwrap();

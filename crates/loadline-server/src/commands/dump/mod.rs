@@ -20,6 +20,8 @@ use super::refusal::{Refusal, SYNTAX};
 use super::{Call, Known, ONE, Words, is, read, write};
 use decode::decode;
 use encode::encode;
+use reader::Reader;
+use write::put_string;
 
 pub(super) const TABLE: &[Known] = &[
     read("DUMP", 2, ONE, dump),
@@ -67,14 +69,55 @@ mod container {
 
 fn dump(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let payload = call.show(words[1], |value, _| value.map(encode));
-    let payload = payload.map(|mut payload| {
-        payload.extend_from_slice(&VERSION.to_le_bytes());
-        let checksum = CHECKSUM.checksum(&payload);
-        payload.extend_from_slice(&checksum.to_le_bytes());
-        payload
-    });
+    let payload = payload.map(sealed);
     call.reply().maybe(payload.as_deref());
     Ok(())
+}
+
+/// A payload with its footer.
+fn sealed(mut payload: Vec<u8>) -> Vec<u8> {
+    payload.extend_from_slice(&VERSION.to_le_bytes());
+    let checksum = CHECKSUM.checksum(&payload);
+    payload.extend_from_slice(&checksum.to_le_bytes());
+    payload
+}
+
+/// Marks of a library of functions, and of one as versions before 7.0 wrote it.
+const FUNCTION: u8 = 245;
+const OLD_FUNCTION: u8 = 246;
+
+/// The payload of FUNCTION DUMP.
+pub(super) fn of_functions<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
+    let mut payload = Vec::new();
+    for text in texts {
+        payload.push(FUNCTION);
+        put_string(&mut payload, text);
+    }
+    sealed(payload)
+}
+
+/// The texts of the libraries in such a payload.
+///
+/// # Errors
+/// The reply of FUNCTION RESTORE.
+pub(super) fn functions_in(payload: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
+    let content = verified(payload).ok_or("ERR DUMP payload version or checksum are wrong")?;
+    let mut reader = Reader::new(content);
+    let mut texts = Vec::new();
+    while !reader.is_at_end() {
+        let kind = reader.array::<1>().ok_or("ERR can not read data type")?;
+        let text = match kind {
+            [FUNCTION] => reader.string(),
+            // It is not read: only previews of version 7.0 wrote it.
+            [OLD_FUNCTION] => None,
+            _ => return Err("ERR given type is not a function".into()),
+        };
+        texts.push(
+            text.ok_or("ERR Failed loading library payload")?
+                .into_owned(),
+        );
+    }
+    Ok(texts)
 }
 
 /// The options of RESTORE.

@@ -122,6 +122,19 @@ fn whereabouts(lua: &Lua) -> Option<(String, usize)> {
     None
 }
 
+/// The text of an error that the handler of errors has caught.
+pub(super) fn caught_text(error: &Value) -> Vec<u8> {
+    match error {
+        Value::Table(table) => match table.raw_get::<Value>("err") {
+            Ok(Value::String(text)) => text.as_bytes().to_vec(),
+            _ => b"ERR unknown error".to_vec(),
+        },
+        Value::String(text) => [b"ERR ", &*text.as_bytes()].concat(),
+        Value::Error(error) => [b"ERR ", &text_of(error).0[..]].concat(),
+        _ => b"ERR unknown error".to_vec(),
+    }
+}
+
 /// The reply for an error that Lua itself raised.
 pub(super) fn fatal(digest: &str, error: &mlua::Error) -> Refusal {
     let (text, _) = text_of(error);
@@ -143,7 +156,7 @@ pub(super) fn refusal(digest: &str, error: &Value) -> Refusal {
         Ok(Value::Integer(number)) => Some(number.to_string().into_bytes()),
         _ => None,
     };
-    let mut shown = text("err").unwrap_or_else(|| b"ERR unknown error".to_vec());
+    let mut shown = caught_text(error);
     if let (Some(source), Some(line)) = (text("source"), text("line")) {
         let parts = [
             b" script: ",

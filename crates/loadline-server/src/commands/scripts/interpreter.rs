@@ -8,7 +8,11 @@ use hashbrown::HashMap;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
-use super::libraries::{self, random::Random};
+use super::libraries::{
+    self,
+    random::Random,
+    register::{Registered, Registry},
+};
 use super::progress::{Flags, Progress};
 use super::{convert, failure};
 use crate::commands::{Refusal, Words};
@@ -19,6 +23,10 @@ const MEMORY_BYTES: usize = 256 << 20;
 const HOOK_EVERY: u32 = 100_000;
 /// The name of scripts in errors.
 const NAME: &str = "@user_script";
+/// The name of libraries of functions in errors.
+const LIBRARY_NAME: &str = "@user_function";
+/// The most milliseconds that a library runs to register its functions.
+const LOAD_MS: u64 = 500;
 const SHEBANG: &[u8] = b"#!";
 
 /// The function that executes the commands of a script: the reply of each, or the text of its error.
@@ -31,7 +39,15 @@ pub(super) struct Script {
     /// The SHA-1 of the text, in hexadecimal digits.
     pub(super) digest: Arc<str>,
     pub(super) flags: Flags,
-    function: Function,
+    pub(super) function: Function,
+}
+
+/// The words behind a script or a function, and whether it finds them in KEYS and ARGV or as its arguments.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Given<'w> {
+    pub(super) keys: Words<'w>,
+    pub(super) arguments: Words<'w>,
+    pub(super) is_function: bool,
 }
 
 /// Lua, with the environment of scripts.
@@ -44,6 +60,11 @@ pub(crate) struct Interpreter {
     /// The library with the functions that execute commands.
     redis: Table,
     run: Function,
+    /// The environment of libraries of functions, and what switches it: while a library is loaded, it has only what registers
+    /// functions.
+    of_functions: Table,
+    set_loading: Function,
+    registry: Registry,
     scripts: HashMap<Arc<str>, Script>,
     progress: Arc<Progress>,
     begun: Instant,
@@ -63,12 +84,14 @@ impl Interpreter {
         let all = libraries::all(&lua, report, knows, &progress)?;
         let redis = all.get("redis")?;
         server.set("libraries", all)?;
+        let registry = Registry::default();
+        server.set("loading", libraries::loading(&lua, report, &registry)?)?;
         Random::default().register(&lua, &server)?;
         failure::register(&lua, &server)?;
         let prelude = lua
             .load(include_str!("prelude.lua"))
             .set_name(failure::SERVER);
-        let (environment, visible, run) = prelude.call(server)?;
+        let (environment, visible, run, of_functions, set_loading) = prelude.call(server)?;
         let begun = Instant::now();
         limit_time(&lua, Arc::clone(&progress), begun)?;
         Ok(Self {
@@ -77,10 +100,24 @@ impl Interpreter {
             visible,
             redis,
             run,
+            of_functions,
+            set_loading,
+            registry,
             scripts: HashMap::new(),
             progress,
             begun,
         })
+    }
+
+    /// Removes what only scripts have, and functions have not.
+    ///
+    /// # Errors
+    /// If Lua has no memory.
+    pub(super) fn for_functions(self) -> mlua::Result<Self> {
+        for name in ["breakpoint", "debug", "replicate_commands"] {
+            self.redis.raw_set(name, Value::Nil)?;
+        }
+        Ok(self)
     }
 
     pub(super) fn progress(&self) -> &Progress {
@@ -103,16 +140,14 @@ impl Interpreter {
             return Ok(script.clone());
         }
         let (flags, body) = declared(text)?;
-        let chunk = self.lua.load(body).set_name(NAME);
-        let chunk = chunk
-            .set_mode(ChunkMode::Text)
-            .set_environment(self.environment.clone());
-        let function = chunk.into_function().map_err(|error| match error {
-            mlua::Error::SyntaxError { message, .. } => {
-                format!("ERR Error compiling script (new function): {message}").into()
-            }
-            error => Refusal::from(format!("ERR Error compiling script: {error}")),
-        })?;
+        let function = self
+            .chunk(&body, NAME, &self.environment)
+            .map_err(|error| match error {
+                mlua::Error::SyntaxError { message, .. } => {
+                    format!("ERR Error compiling script (new function): {message}").into()
+                }
+                error => Refusal::from(format!("ERR Error compiling script: {error}")),
+            })?;
         let digest: Arc<str> = digest.into();
         let script = Script {
             digest: Arc::clone(&digest),
@@ -123,50 +158,99 @@ impl Interpreter {
         Ok(script)
     }
 
-    /// Runs a script, which executes commands by `execute`, for at most `limit_ms` milliseconds until its first write; 0 for no
-    /// limit.
+    fn chunk(&self, text: &[u8], name: &str, environment: &Table) -> mlua::Result<Function> {
+        let chunk = self.lua.load(text).set_name(name);
+        let chunk = chunk
+            .set_mode(ChunkMode::Text)
+            .set_environment(environment.clone());
+        chunk.into_function()
+    }
+
+    /// Loads a library of functions, and returns those that it registers.
+    ///
+    /// # Errors
+    /// The reply if the text is no library, or fails.
+    pub(super) fn load(&self, text: &[u8]) -> Result<Vec<Registered>, Refusal> {
+        let chunk = self.chunk(text, LIBRARY_NAME, &self.of_functions);
+        let chunk = chunk.map_err(|error| match error {
+            mlua::Error::SyntaxError { message, .. } => {
+                Refusal::from(format!("ERR Error compiling function: {message}"))
+            }
+            error => format!("ERR Error compiling function: {error}").into(),
+        })?;
+        let failed = |error: mlua::Error| failed_to_register(&Value::Error(Box::new(error)));
+        self.registry.begin();
+        self.progress.begin(self.now().saturating_add(LOAD_MS));
+        let switched = self.set_loading.call::<()>(true);
+        let outcome = switched.and_then(|()| self.run.call::<(bool, Value)>(chunk));
+        let registered = self.registry.end();
+        let is_over = self.progress.is_over();
+        if is_over {
+            self.renew_limit().map_err(failed)?;
+        }
+        self.set_loading.call::<()>(false).map_err(failed)?;
+        if is_over {
+            return Err("ERR Error registering functions: ERR FUNCTION LOAD timeout".into());
+        }
+        match outcome.map_err(failed)? {
+            (true, _) => Ok(registered),
+            (false, error) => Err(failed_to_register(&error)),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        millis(self.begun.elapsed())
+    }
+
+    /// Sets the usual hook again after a script was ended.
+    fn renew_limit(&self) -> mlua::Result<()> {
+        self.lua.remove_global_hook();
+        limit_time(&self.lua, Arc::clone(&self.progress), self.begun)
+    }
+
+    /// Runs a script or a function, which executes commands by `execute`, for at most `limit_ms` milliseconds until its first
+    /// write; 0 for no limit.
     ///
     /// # Errors
     /// The reply of a script that failed.
     pub(super) fn run(
         &self,
-        script: &Script,
-        keys: Words<'_>,
-        arguments: Words<'_>,
+        (name, function): (&str, &Function),
+        given: Given<'_>,
         limit_ms: u64,
         execute: &mut Execute<'_>,
     ) -> Result<Value, Refusal> {
-        let now = millis(self.begun.elapsed());
         let ends_at = match limit_ms {
             0 => u64::MAX,
-            limit => now.saturating_add(limit),
+            limit => self.now().saturating_add(limit),
         };
         self.progress.begin(ends_at);
-        let outcome = self.call(&script.function, keys, arguments, execute);
+        let outcome = self.call(function, given, execute);
         if self.progress.is_over() {
-            self.lua.remove_global_hook();
-            let again = limit_time(&self.lua, Arc::clone(&self.progress), self.begun);
-            again.map_err(|error| failure::fatal(&script.digest, &error))?;
+            let renewed = self.renew_limit();
+            renewed.map_err(|error| failure::fatal(name, &error))?;
             return Err(format!(
                 "ERR Error running script: it was ended after {limit_ms} ms without a write (busy-reply-threshold)"
             )
             .into());
         }
-        match outcome.map_err(|error| failure::fatal(&script.digest, &error))? {
+        match outcome.map_err(|error| failure::fatal(name, &error))? {
             (true, value) => Ok(value),
-            (false, error) => Err(failure::refusal(&script.digest, &error)),
+            (false, error) => Err(failure::refusal(name, &error)),
         }
     }
 
     fn call(
         &self,
         function: &Function,
-        keys: Words<'_>,
-        arguments: Words<'_>,
+        given: Given<'_>,
         execute: &mut Execute<'_>,
     ) -> mlua::Result<(bool, Value)> {
-        self.visible.raw_set("KEYS", self.list(keys)?)?;
-        self.visible.raw_set("ARGV", self.list(arguments)?)?;
+        let (keys, arguments) = (self.list(given.keys)?, self.list(given.arguments)?);
+        if !given.is_function {
+            self.visible.raw_set("KEYS", &keys)?;
+            self.visible.raw_set("ARGV", &arguments)?;
+        }
         let execute = RefCell::new(execute);
         // A command cannot call a script, so the borrow never fails.
         let execute = |lua: &Lua, arguments: &MultiValue| {
@@ -183,7 +267,11 @@ impl Interpreter {
                 execute(lua, &arguments)?.or_else(|text| convert::error(lua, &text))
             })?;
             self.redis.raw_set("pcall", pcall)?;
-            self.run.call(function)
+            if given.is_function {
+                self.run.call((function, keys, arguments))
+            } else {
+                self.run.call(function)
+            }
         })
     }
 
@@ -194,6 +282,11 @@ impl Interpreter {
         }
         Ok(list)
     }
+}
+
+fn failed_to_register(error: &Value) -> Refusal {
+    let text = failure::caught_text(error);
+    [b"ERR Error registering functions: ", &text[..]].into()
 }
 
 fn millis(time: Duration) -> u64 {

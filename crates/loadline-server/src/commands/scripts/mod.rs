@@ -2,8 +2,10 @@
 
 mod convert;
 mod failure;
+pub(super) mod functions;
 mod interpreter;
 mod libraries;
+mod library;
 mod nested;
 mod progress;
 
@@ -13,7 +15,9 @@ use super::numbers::integer;
 use super::refusal::{Refusal, no_such_form};
 use super::{Access, Call, Keys, Known, Words, find, is, other, sub};
 pub(crate) use interpreter::Interpreter;
-use interpreter::Script;
+use interpreter::{Given, Script};
+pub(crate) use library::Libraries;
+use mlua::Function;
 use nested::Nested;
 use progress::Flags;
 
@@ -71,7 +75,7 @@ const DIGEST_DIGITS: usize = 40;
 const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 
 /// Commands that scripts cannot call.
-const REFUSED: [&str; 38] = [
+const REFUSED: [&str; 40] = [
     "ACL",
     "AUTH",
     "BGREWRITEAOF",
@@ -93,6 +97,8 @@ const REFUSED: [&str; 38] = [
     "EVALSHA_RO",
     "EVAL_RO",
     "EXEC",
+    "FCALL",
+    "FCALL_RO",
     "FUNCTION",
     "HELLO",
     "LATENCY",
@@ -118,11 +124,11 @@ fn is_for_scripts(name: &str) -> bool {
 }
 
 fn eval_text(call: &mut Call<'_>, words: Words<'_>, is_read_only: bool) -> Result<(), Refusal> {
-    let (keys, arguments) = arguments(words)?;
+    let given = arguments(words)?;
     let mut interpreter = take_interpreter(call)?;
     let outcome = interpreter
         .compile(words[1])
-        .and_then(|script| run(call, &interpreter, &script, is_read_only, keys, arguments));
+        .and_then(|script| run_script(call, &interpreter, &script, is_read_only, given));
     call.shared.interpreter = Some(interpreter);
     outcome
 }
@@ -131,24 +137,29 @@ fn eval_digest(call: &mut Call<'_>, words: Words<'_>, is_read_only: bool) -> Res
     if words[1].len() != DIGEST_DIGITS {
         return Err(NO_SCRIPT.into());
     }
-    let (keys, arguments) = arguments(words)?;
+    let given = arguments(words)?;
     let interpreter = take_interpreter(call)?;
     let script = interpreter.known(words[1]);
     let outcome = script.ok_or(NO_SCRIPT.into());
     let outcome =
-        outcome.and_then(|script| run(call, &interpreter, &script, is_read_only, keys, arguments));
+        outcome.and_then(|script| run_script(call, &interpreter, &script, is_read_only, given));
     call.shared.interpreter = Some(interpreter);
     outcome
 }
 
 /// The keys and the other arguments behind their number.
-fn arguments<'w>(words: &'w [&'w [u8]]) -> Result<(Words<'w>, Words<'w>), Refusal> {
+fn arguments<'w>(words: Words<'w>) -> Result<Given<'w>, Refusal> {
     let number = integer(words[2])?;
     let number = usize::try_from(number).map_err(|_| "ERR Number of keys can't be negative")?;
     if number > words.len() - 3 {
         return Err("ERR Number of keys can't be greater than number of args".into());
     }
-    Ok(words[3..].split_at(number))
+    let (keys, arguments) = words[3..].split_at(number);
+    Ok(Given {
+        keys,
+        arguments,
+        is_function: false,
+    })
 }
 
 /// The interpreter of the server, which has to be put back. It is made for the first script.
@@ -163,20 +174,47 @@ fn take_interpreter(call: &mut Call<'_>) -> Result<Box<Interpreter>, Refusal> {
     }
 }
 
-fn run(
+/// A script or a function to run.
+#[derive(Debug, Clone, Copy)]
+struct Subject<'s> {
+    /// Its name in errors.
+    name: &'s str,
+    flags: Flags,
+    function: &'s Function,
+}
+
+fn run_script(
     call: &mut Call<'_>,
     interpreter: &Interpreter,
     script: &Script,
     is_read_only: bool,
-    keys: Words<'_>,
-    arguments: Words<'_>,
+    given: Given<'_>,
 ) -> Result<(), Refusal> {
-    if is_read_only && script.flags.is_declared && !script.flags.no_writes {
+    let subject = Subject {
+        name: &script.digest,
+        flags: script.flags,
+        function: &script.function,
+    };
+    run(call, interpreter, subject, is_read_only, given)
+}
+
+fn run(
+    call: &mut Call<'_>,
+    interpreter: &Interpreter,
+    Subject {
+        name,
+        flags,
+        function,
+    }: Subject<'_>,
+    is_read_only: bool,
+    given: Given<'_>,
+) -> Result<(), Refusal> {
+    if is_read_only && flags.is_declared && !flags.no_writes {
         return Err("ERR Can not execute a script with write flag using *_ro command.".into());
     }
     let flags = Flags {
-        no_writes: script.flags.no_writes || is_read_only,
-        ..script.flags
+        no_writes: flags.no_writes || is_read_only,
+        ..flags
     };
     call.may_run(flags)?;
     let (database, protocol) = (call.session.database, call.session.protocol);
@@ -184,19 +222,14 @@ fn run(
     call.session.protocol = Protocol::Resp2;
     let limit = call.shared.settings.busy_reply_threshold;
     let mut nested = Nested::new(call, flags, interpreter.progress());
-    let outcome = interpreter.run(script, keys, arguments, limit, &mut |lua, words| {
-        nested.execute(lua, words)
-    });
+    let mut execute = |lua: &_, arguments: &_| nested.execute(lua, arguments);
+    let outcome = interpreter.run((name, function), given, limit, &mut execute);
     call.session.database = database;
     call.session.protocol = protocol;
     call.session.may_not_block = may_not_block;
-    match outcome {
-        Ok(value) => {
-            let of_script = interpreter.progress().protocol();
-            convert::reply(&value, call.out, protocol, of_script).map_err(Refusal::from)
-        }
-        Err(refusal) => Err(refusal),
-    }
+    let value = outcome?;
+    let of_script = interpreter.progress().protocol();
+    convert::reply(&value, call.out, protocol, of_script).map_err(Refusal::from)
 }
 
 impl Call<'_> {

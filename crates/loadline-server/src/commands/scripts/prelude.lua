@@ -1,5 +1,6 @@
--- Builds the environment of scripts, once. Gets the functions of the server as `server`, and returns the environment, the
--- table with its variables, and the function that runs a script.
+-- Builds the environments of scripts and of functions, once. Gets the functions of the server as `server`, and returns the
+-- environment of scripts, the table with its variables, the function that runs a script or a function, the environment of functions, and
+-- the function that switches it to what libraries see while they are loaded, and back.
 local server = ...
 local real = _G
 local setfenv, error, rawset, setmetatable, getmetatable = setfenv, error, rawset, setmetatable, getmetatable
@@ -37,13 +38,28 @@ end
 for name, functions in real_pairs(library) do
   visible[name] = protect(functions)
 end
-setmetatable(visible, {
+local strict = {
   __index = function(_, name)
     error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
   end,
-})
+}
+setmetatable(visible, strict)
 local environment = protect(visible)
 visible._G = environment
+
+-- Libraries of functions see all of that only after they have been loaded.
+local loading = setmetatable({ redis = protect(setmetatable(server.loading, strict)) }, strict)
+local of_functions = {}
+local switch = {
+  __index = visible,
+  __newindex = function() error(READONLY, 2) end,
+  __metatable = false,
+}
+setmetatable(of_functions, switch)
+behind[of_functions] = visible
+local function set_loading(is_loading)
+  switch.__index = is_loading and loading or visible
+end
 
 function visible.next(target, key)
   return real_next(behind[target] or target, key)
@@ -107,8 +123,9 @@ local function handler(failure)
   return server.failure(failure)
 end
 
-local function run(script)
-  return xpcall(script, handler)
+local function run(script, keys, arguments)
+  if not keys then return xpcall(script, handler) end
+  return xpcall(function() return script(keys, arguments) end, handler)
 end
 
-return environment, visible, run
+return environment, visible, run, of_functions, set_loading

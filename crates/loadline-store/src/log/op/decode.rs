@@ -1,9 +1,9 @@
 //! Operations as they are read.
 
 use super::{
-    ADD, AT_FRONT, CLEAR, CRC_BYTES, DATABASES, DELETE, EDIT_STREAM, EXCHANGE, EXPIRE, Elements,
-    Form, HAS_NO_ORDER, INSERT_ITEM, Kind, LONGEST_PATCHED, MAX_KEY_BYTES, NEVER, OLDEST, Op,
-    PATCH, PUT, PUT_COLLECTION, PUT_UNTIL, REMOVE_ITEMS, SET_ITEM, TAKE,
+    ADD, AT_FRONT, CLEAR, CRC_BYTES, DELETE, EDIT_STREAM, EXCHANGE, EXPIRE, Elements, Form,
+    HAS_NO_ORDER, INSERT_ITEM, Kind, LONGEST_PATCHED, MAX_KEY_BYTES, NEVER, OLDEST, OWN_DATABASE,
+    Op, PATCH, PUT, PUT_COLLECTION, PUT_UNTIL, REMOVE_ITEMS, SET_ITEM, TAKE, code_and_database,
 };
 
 use crate::stream::StreamEdit;
@@ -83,7 +83,8 @@ impl<'b> Op<'b> {
     pub(crate) fn decode(body: &'b [u8], left_out: usize) -> Option<(Self, usize)> {
         let mut rest = Rest(body);
         let [first] = rest.array()?;
-        let kind = match first & 0xf {
+        let (code, database) = code_and_database(first);
+        let kind = match code {
             code @ (PUT | PUT_UNTIL) => rest.string(code, left_out)?,
             DELETE => {
                 let key_bytes = rest.key_length()?;
@@ -132,7 +133,7 @@ impl<'b> Op<'b> {
             CLEAR => Kind::Clear,
             EXCHANGE => {
                 let [other] = rest.array()?;
-                if other >= DATABASES {
+                if other >= OWN_DATABASE {
                     return None;
                 }
                 Kind::Exchange { other }
@@ -142,10 +143,7 @@ impl<'b> Op<'b> {
             },
             _ => return None,
         };
-        let op = Self {
-            database: first >> 4,
-            kind,
-        };
+        let op = Self { database, kind };
         Some((op, body.len() - rest.0.len()))
     }
 }

@@ -179,8 +179,29 @@ pub(crate) const MAX_KEY_BYTES: usize = (1 << 29) - 1;
 /// for a few bytes of the log.
 pub(crate) const LONGEST_PATCHED: usize = 512 << 20;
 
-/// Number of databases that the first byte of an operation can name.
-pub(crate) const DATABASES: u8 = 16;
+/// Number of databases: those that users have, and [`OWN_DATABASE`].
+pub(crate) const DATABASES: u8 = 17;
+
+/// The database of entries of the server itself, such as libraries of functions.
+pub(crate) const OWN_DATABASE: u8 = 16;
+
+/// The first byte of an operation: its code in the lower four bits, its database in the upper four. For the database of the server,
+/// the lower four are 0 and the upper four hold the code, which is never 0 and therefore never the padding of a record.
+fn first_byte(code: u8, database: u8) -> u8 {
+    if database == OWN_DATABASE {
+        code << 4
+    } else {
+        code | database << 4
+    }
+}
+
+/// The code and the database of a first byte.
+fn code_and_database(first: u8) -> (u8, u8) {
+    match first & 0xf {
+        0 => (first >> 4, OWN_DATABASE),
+        code => (code, first >> 4),
+    }
+}
 
 const PUT: u8 = 1;
 const PUT_UNTIL: u8 = 2;
@@ -231,7 +252,7 @@ impl<'b> Op<'b> {
     /// Appends the bytes of the operation.
     pub(crate) fn encode(&self, body: &mut Vec<u8>) {
         debug_assert!(self.database < DATABASES);
-        let first = |code: u8| code | self.database << 4;
+        let first = |code: u8| first_byte(code, self.database);
         match self.kind {
             Kind::Put {
                 key,
@@ -293,7 +314,7 @@ impl<'b> Op<'b> {
 
     /// Appends the bytes of an operation with elements.
     fn encode_collection(&self, body: &mut Vec<u8>) {
-        let first = |code: u8| code | self.database << 4;
+        let first = |code: u8| first_byte(code, self.database);
         let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
         match self.kind {
             Kind::PutCollection {

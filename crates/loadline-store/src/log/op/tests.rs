@@ -69,7 +69,7 @@ fn operations_are_read_as_they_were_written() {
         Kind::Oldest { segment: 7 },
     ];
     for kind in kinds {
-        for database in [0, 15] {
+        for database in [0, 15, OWN_DATABASE] {
             both_ways(Op { database, kind });
         }
     }
@@ -125,7 +125,7 @@ fn operations_with_elements_are_read_as_they_were_written() {
         },
     ];
     for kind in kinds {
-        for database in [0, 15] {
+        for database in [0, 15, OWN_DATABASE] {
             both_ways(Op { database, kind });
         }
     }

@@ -6,6 +6,7 @@ mod cmsgpack;
 pub(super) mod number;
 pub(super) mod random;
 mod redis;
+pub(super) mod register;
 mod structs;
 
 use std::fmt;
@@ -74,6 +75,20 @@ pub(super) fn all(
     all.set("cmsgpack", cmsgpack::library(lua)?)?;
     all.set("struct", structs::library(lua)?)?;
     Ok(all)
+}
+
+/// The library `redis` as libraries of functions see it while they are loaded.
+///
+/// # Errors
+/// If Lua has no memory.
+pub(super) fn loading(
+    lua: &Lua,
+    report: fn(&str),
+    registry: &register::Registry,
+) -> mlua::Result<Table> {
+    let library = redis::loading(lua, report)?;
+    register::add_to(lua, &library, registry)?;
+    Ok(library)
 }
 
 /// Adds a function to a library.

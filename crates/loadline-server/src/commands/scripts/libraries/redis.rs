@@ -21,6 +21,7 @@ pub(super) fn library(
     add_replies(lua, &library)?;
     add_protocol(lua, &library, Arc::clone(progress))?;
     add_constants(&library)?;
+    add_version(&library)?;
     add_log(lua, &library, report)?;
     add(lua, &library, "sha1hex", |lua, arguments| {
         if arguments.len() != 1 {
@@ -65,10 +66,21 @@ pub(super) fn library(
     Ok(library)
 }
 
+/// The part of the library that is there while a library of functions is loaded.
+pub(super) fn loading(lua: &Lua, report: fn(&str)) -> mlua::Result<Table> {
+    let library = lua.create_table()?;
+    add_log(lua, &library, report)?;
+    add_version(&library)?;
+    Ok(library)
+}
+
+fn add_version(library: &Table) -> mlua::Result<()> {
+    let (major, minor, patch) = VERSION;
+    library.set("REDIS_VERSION", format!("{major}.{minor}.{patch}"))?;
+    library.set("REDIS_VERSION_NUM", major << 16 | minor << 8 | patch)
+}
+
 fn add_constants(library: &Table) -> mlua::Result<()> {
-    for (level, name) in LEVELS.into_iter().enumerate() {
-        library.set(name, level)?;
-    }
     for (name, value) in [
         ("REPL_NONE", 0),
         ("REPL_AOF", 1),
@@ -78,13 +90,13 @@ fn add_constants(library: &Table) -> mlua::Result<()> {
     ] {
         library.set(name, value)?;
     }
-    let (major, minor, patch) = VERSION;
-    library.set("REDIS_VERSION", format!("{major}.{minor}.{patch}"))?;
-    library.set("REDIS_VERSION_NUM", major << 16 | minor << 8 | patch)?;
     Ok(())
 }
 
 fn add_log(lua: &Lua, library: &Table, report: fn(&str)) -> mlua::Result<()> {
+    for (level, name) in LEVELS.into_iter().enumerate() {
+        library.set(name, level)?;
+    }
     add(lua, library, "log", move |lua, arguments| {
         if arguments.len() < 2 {
             return Err(Fault::Reply(

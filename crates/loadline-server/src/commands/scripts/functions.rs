@@ -1,0 +1,315 @@
+//! FUNCTION and FCALL: libraries of functions that stay in the server.
+
+use std::sync::Arc;
+
+use super::interpreter::Given;
+use super::library::{Libraries, Loaded};
+use super::{Interpreter, Subject, run};
+use crate::commands::glob::glob;
+use crate::commands::numbers::integer;
+use crate::commands::refusal::{Refusal, no_such_form};
+use crate::commands::{Access, Call, Known, Words, dump, find, is, other, sub};
+use crate::state::Shared;
+
+pub(in crate::commands) const TABLE: &[Known] = &[
+    super::eval("FCALL", Access::Write, |call, words| {
+        fcall(call, words, false)
+    }),
+    super::eval("FCALL_RO", Access::Read, |call, words| {
+        fcall(call, words, true)
+    }),
+    other("FUNCTION", -2, function).with(&[
+        sub(
+            "LOAD",
+            -3,
+            "[REPLACE] <FUNCTION CODE>\nCreate a new library with the given library name and code.",
+        ),
+        sub("DELETE", 3, "<LIBRARY NAME>\nDelete the given library."),
+        sub(
+            "LIST",
+            -2,
+            "[LIBRARYNAME PATTERN] [WITHCODE]\nReturn general information on all the libraries:\n* Library name\n* The engine used to run the Library\n* Library description\n* Functions list\n* Library code (if WITHCODE is given)\nIt also possible to get only function that matches a pattern using LIBRARYNAME argument.",
+        ),
+        sub(
+            "STATS",
+            2,
+            "\nReturn information about the current function running:\n* Function name\n* Command used to run the function\n* Duration in MS that the function is running\nIf no function is running, return nil\nIn addition, returns a list of available engines.",
+        ),
+        sub("KILL", 2, "\nKill the current running function."),
+        sub(
+            "FLUSH",
+            -2,
+            "[ASYNC|SYNC]\nDelete all the libraries.\nWhen called without the optional mode argument, the behavior is determined by the\nlazyfree-lazy-user-flush configuration directive. Valid modes are:\n* ASYNC: Asynchronously flush the libraries.\n* SYNC: Synchronously flush the libraries.",
+        ),
+        sub(
+            "DUMP",
+            2,
+            "\nReturn a serialized payload representing the current libraries, can be restored using FUNCTION RESTORE command",
+        ),
+        sub(
+            "RESTORE",
+            -3,
+            "<PAYLOAD> [FLUSH|APPEND|REPLACE]\nRestore the libraries represented by the given payload, it is possible to give a restore policy to\ncontrol how to handle existing libraries (default APPEND):\n* FLUSH: delete all existing libraries.\n* APPEND: appends the restored libraries to the existing libraries. On collision, abort.\n* REPLACE: appends the restored libraries to the existing libraries, On collision, replace the old\n  libraries with the new libraries (notice that even on this option there is a chance of failure\n  in case of functions name collision with another library).",
+        ),
+    ]),
+];
+
+fn fcall(call: &mut Call<'_>, words: Words<'_>, is_read_only: bool) -> Result<(), Refusal> {
+    let libraries = take(call)?;
+    let outcome = fcall_in(&libraries, call, words, is_read_only);
+    call.shared.libraries = Some(libraries);
+    outcome
+}
+
+fn fcall_in(
+    libraries: &Libraries,
+    call: &mut Call<'_>,
+    words: Words<'_>,
+    is_read_only: bool,
+) -> Result<(), Refusal> {
+    let function = libraries.function(words[1]);
+    let function = function.ok_or("ERR Function not found")?;
+    let number = integer(words[2]).map_err(|_| "ERR Bad number of keys provided")?;
+    if number > words.len() as i64 - 3 {
+        return Err("ERR Number of keys can't be greater than number of args".into());
+    }
+    let number = usize::try_from(number).map_err(|_| "ERR Number of keys can't be negative")?;
+    let (keys, arguments) = words[3..].split_at(number);
+    let subject = Subject {
+        name: &function.name,
+        flags: function.rights(),
+        function: &function.function,
+    };
+    let given = Given {
+        keys,
+        arguments,
+        is_function: true,
+    };
+    run(call, &libraries.interpreter, subject, is_read_only, given)
+}
+
+/// The libraries of the server, which have to be put back. They are loaded when they are needed for the first time.
+fn take(call: &mut Call<'_>) -> Result<Box<Libraries>, Refusal> {
+    if let Some(libraries) = call.shared.libraries.take() {
+        return Ok(libraries);
+    }
+    let report = call.shared.warnings.report;
+    let interpreter = Interpreter::new(report, |name| find(name).is_some())
+        .and_then(Interpreter::for_functions)
+        .map_err(|error| format!("ERR Lua cannot be started: {error}"))?;
+    let mut libraries = Box::new(Libraries::new(interpreter));
+    for (name, text) in call.shared.own_strings() {
+        match libraries.load(&text, false) {
+            Ok(loaded) => libraries.add(loaded),
+            Err(Refusal(why)) => report(&format!(
+                "the library {} of functions cannot be loaded: {}",
+                String::from_utf8_lossy(&name),
+                String::from_utf8_lossy(&why)
+            )),
+        }
+    }
+    Ok(libraries)
+}
+
+fn function(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    match *words {
+        [_, word, ref options @ .., text] if is(word, "LOAD") => load(call, options, text),
+        [_, word, name] if is(word, "DELETE") => delete(call, name),
+        [_, word, ref options @ ..] if is(word, "LIST") => list(call, options),
+        [_, word] if is(word, "STATS") => stats(call),
+        // No other client is served while a function runs.
+        [_, word] if is(word, "KILL") => Err("NOTBUSY No scripts in execution right now.".into()),
+        [_, word, ref mode @ ..] if is(word, "FLUSH") => match *mode {
+            [] => flush(call),
+            [mode] if is(mode, "SYNC") || is(mode, "ASYNC") => flush(call),
+            [_] => Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".into()),
+            _ => Err(no_such_form(words)),
+        },
+        [_, word] if is(word, "DUMP") => {
+            let texts = call.shared.own_strings();
+            let payload = dump::of_functions(texts.iter().map(|(_, text)| text.as_slice()));
+            call.reply().bulk(&payload);
+            Ok(())
+        }
+        [_, word, payload, ref policy @ ..] if is(word, "RESTORE") && policy.len() <= 1 => {
+            restore(call, payload, policy.first().copied())
+        }
+        _ => Err(no_such_form(words)),
+    }
+}
+
+fn load(call: &mut Call<'_>, options: &[&[u8]], text: &[u8]) -> Result<(), Refusal> {
+    if let Some(option) = options.iter().find(|option| !is(option, "REPLACE")) {
+        return Err([b"ERR Unknown option given: ", *option].into());
+    }
+    check_room(call)?;
+    let mut libraries = take(call)?;
+    let loaded = libraries.load(text, !options.is_empty());
+    let name = loaded.map(|loaded| add(call.shared, &mut libraries, loaded));
+    call.shared.libraries = Some(libraries);
+    let name = name?;
+    call.reply().bulk(name.as_bytes());
+    Ok(())
+}
+
+/// Checks that the server takes writes, and has memory.
+fn check_room(call: &mut Call<'_>) -> Result<(), Refusal> {
+    if let Some(refusal) = call.shared.unwritable(true) {
+        return Err(refusal);
+    }
+    if call.shared.settings.maxmemory > 0 && !call.shared.make_room() {
+        return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
+    }
+    Ok(())
+}
+
+/// Adds a library, also to the log, and returns its name.
+fn add(shared: &mut Shared, libraries: &mut Libraries, loaded: Loaded) -> Arc<str> {
+    let name = Arc::clone(&loaded.name);
+    shared.put_own(name.as_bytes(), &loaded.text);
+    libraries.add(loaded);
+    name
+}
+
+fn delete(call: &mut Call<'_>, name: &[u8]) -> Result<(), Refusal> {
+    if let Some(refusal) = call.shared.unwritable(false) {
+        return Err(refusal);
+    }
+    let mut libraries = take(call)?;
+    let known = std::str::from_utf8(name).ok();
+    let was_there = known.is_some_and(|name| libraries.remove(name));
+    call.shared.libraries = Some(libraries);
+    if !was_there {
+        return Err("ERR Library not found".into());
+    }
+    call.shared.remove_own(name);
+    call.reply().ok();
+    Ok(())
+}
+
+fn flush(call: &mut Call<'_>) -> Result<(), Refusal> {
+    if let Some(refusal) = call.shared.unwritable(false) {
+        return Err(refusal);
+    }
+    call.shared.clear_own();
+    call.shared.libraries = None;
+    call.reply().ok();
+    Ok(())
+}
+
+fn restore(call: &mut Call<'_>, payload: &[u8], policy: Option<&[u8]>) -> Result<(), Refusal> {
+    let has = |name| policy.is_some_and(|policy| is(policy, name));
+    let (replaces, replaces_all) = (has("REPLACE"), has("FLUSH"));
+    if policy.is_some() && !replaces && !replaces_all && !has("APPEND") {
+        return Err(
+            "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE."
+                .into(),
+        );
+    }
+    check_room(call)?;
+    let texts = dump::functions_in(payload)?;
+    let mut libraries = take(call)?;
+    let loaded = libraries.load_all(&texts, replaces, replaces_all);
+    let outcome = loaded.map(|all| {
+        if replaces_all {
+            call.shared.clear_own();
+            libraries.clear();
+        }
+        for loaded in all {
+            add(call.shared, &mut libraries, loaded);
+        }
+    });
+    call.shared.libraries = Some(libraries);
+    outcome?;
+    call.reply().ok();
+    Ok(())
+}
+
+/// The options of FUNCTION LIST.
+#[derive(Debug, Default)]
+struct Listing<'w> {
+    pattern: Option<&'w [u8]>,
+    has_text: bool,
+}
+
+impl<'w> Listing<'w> {
+    fn of(options: &[&'w [u8]]) -> Result<Self, Refusal> {
+        let mut listing = Self::default();
+        let mut rest = options.iter();
+        while let Some(option) = rest.next() {
+            if !listing.has_text && is(option, "WITHCODE") {
+                listing.has_text = true;
+            } else if listing.pattern.is_none() && is(option, "LIBRARYNAME") {
+                let pattern = rest.next();
+                listing.pattern = Some(pattern.ok_or("ERR library name argument was not given")?);
+            } else {
+                return Err([b"ERR Unknown argument ", *option].into());
+            }
+        }
+        Ok(listing)
+    }
+}
+
+fn list(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
+    let listing = Listing::of(options)?;
+    let libraries = take(call)?;
+    let texts = call.shared.own_strings();
+    let is_shown = |name: &str| {
+        let pattern = listing.pattern;
+        pattern.is_none_or(|pattern| {
+            glob(
+                &pattern.to_ascii_lowercase(),
+                &name.to_ascii_lowercase().into_bytes(),
+            )
+        })
+    };
+    let shown: Vec<_> = libraries
+        .iter()
+        .filter(|(name, _)| is_shown(name))
+        .collect();
+    let mut reply = call.reply();
+    reply.array(shown.len());
+    for (name, functions) in shown {
+        reply.map(if listing.has_text { 4 } else { 3 });
+        for word in ["library_name", name, "engine", "LUA", "functions"] {
+            reply.bulk(word.as_bytes());
+        }
+        reply.array(functions.len());
+        for function in functions {
+            reply.map(3);
+            for word in ["name", &*function.name, "description"] {
+                reply.bulk(word.as_bytes());
+            }
+            reply.maybe(function.description.as_deref());
+            reply.bulk(b"flags");
+            reply.set(function.flag_names().count());
+            function.flag_names().for_each(|flag| reply.simple(flag));
+        }
+        if listing.has_text {
+            reply.bulk(b"library_code");
+            let text = texts.iter().find(|(known, _)| known == name.as_bytes());
+            reply.bulk(text.map_or(&b""[..], |(_, text)| text));
+        }
+    }
+    call.shared.libraries = Some(libraries);
+    Ok(())
+}
+
+fn stats(call: &mut Call<'_>) -> Result<(), Refusal> {
+    let libraries = take(call)?;
+    let (count, functions) = libraries.counts();
+    call.shared.libraries = Some(libraries);
+    let mut reply = call.reply();
+    reply.map(2);
+    reply.bulk(b"running_script");
+    reply.null();
+    reply.bulk(b"engines");
+    reply.map(1);
+    reply.bulk(b"LUA");
+    reply.map(2);
+    for (name, count) in [("libraries_count", count), ("functions_count", functions)] {
+        reply.bulk(name.as_bytes());
+        reply.count(count);
+    }
+    Ok(())
+}
