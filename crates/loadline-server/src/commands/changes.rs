@@ -63,10 +63,10 @@ impl Call<'_> {
 
     /// Gives a string the encoding for changes in place; creates an empty one if there is no key.
     pub(super) fn make_growing(&mut self, key: &[u8]) {
-        if !self.has(key) {
+        if !self.store().make_growing(key, self.now()) {
             self.put_string(key, b"", None);
+            self.store().make_growing(key, self.now());
         }
-        self.store().make_growing(key, self.now());
     }
 
     /// Stores `entry` at `key`.

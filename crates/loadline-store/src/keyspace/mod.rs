@@ -332,12 +332,12 @@ impl Keyspace {
         Ok(bytes)
     }
 
-    /// Gives the string at `key`, if there is one, the shape of one that was changed in place.
-    pub fn make_growing(&self, key: &[u8], now: u64) {
+    /// Gives the string at `key`, if there is one, the shape of one that was changed in place. Says whether there is a
+    /// value.
+    pub fn make_growing(&self, key: &[u8], now: u64) -> bool {
         let mut shard = self.shard_of(key);
-        if let Some(at) = shard.find(key, now) {
-            shard.make_growing(key, at);
-        }
+        let found = shard.find(key, now);
+        found.map(|at| shard.make_growing(key, at)).is_some()
     }
 
     /// Keeps the string at `key`, if there is one that was put, as text even where it reads as a number, until
