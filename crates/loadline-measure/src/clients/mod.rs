@@ -12,6 +12,7 @@ use crate::compare::{self, Paired, Rules};
 use crate::record::{Case, Mode, Scenario};
 
 pub use behaviour::{Behaviour, Ending, Fault, Operations};
+pub use conclusions::{Advice, Best, FaultFindings, Front, Gain};
 pub use gate::{Gate, Side};
 
 /// The results of a comparison of clients besides its cases.
@@ -22,18 +23,21 @@ pub struct Clients {
     pub reference: String,
     /// One for each case.
     pub rows: Vec<ClientRow>,
-    /// One sentence for each operation: the fastest client, and the one with the least CPU time.
-    pub best: Vec<String>,
-    /// For the users of the reference: the client of the same language that gains them the most, or that none was shown to be
-    /// faster; empty where no other client was measured.
-    pub advice: String,
-    /// The client that gains the most, where it is one of another language; else empty.
-    pub beyond: String,
-    /// One sentence about the runs with faults; empty without them.
-    pub faults: String,
     /// Behaviour of the clients during faults.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub behaviour: Vec<Behaviour>,
+    /// The sentences about operations that former versions wrote.
+    #[serde(rename = "best", skip_serializing)]
+    pub former_best: Vec<String>,
+    /// The sentence for the users of the reference that former versions wrote; empty without one.
+    #[serde(rename = "advice", skip_serializing)]
+    pub former_advice: String,
+    /// The sentence about all languages that former versions wrote; empty without one.
+    #[serde(rename = "beyond", skip_serializing)]
+    pub former_beyond: String,
+    /// The sentence about the runs with faults that former versions wrote; empty without one.
+    #[serde(rename = "faults", skip_serializing)]
+    pub former_faults: String,
 }
 
 /// Facts about a case besides its times. Values that are not known are `None`.
@@ -63,6 +67,17 @@ pub struct ClientRow {
 }
 
 impl Clients {
+    /// The sentences that former versions wrote.
+    pub fn former_sentences(&self) -> impl Iterator<Item = &String> {
+        let others = [
+            &self.former_advice,
+            &self.former_beyond,
+            &self.former_faults,
+        ];
+        let all = self.former_best.iter().chain(others);
+        all.filter(|text| !text.is_empty())
+    }
+
     /// The row of the case at `place`.
     #[must_use]
     pub fn row(&self, place: usize) -> Option<&ClientRow> {

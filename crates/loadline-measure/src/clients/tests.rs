@@ -1,6 +1,6 @@
 use super::*;
 use crate::gate::RowVerdict;
-use crate::record::{Environment, Pacing, Record, RoundSummary, Run, Subject};
+use crate::record::{Environment, Record, RoundSummary, Run, Subject};
 
 /// A case with throughputs and CPU times by round.
 fn case(name: &str, rates: [f64; 10], cpu_ns: f64) -> Case {
@@ -64,176 +64,43 @@ fn measured() -> (Record, Clients) {
     (record, clients)
 }
 
-#[test]
-fn the_advice_stays_in_the_language_and_the_best_is_the_best_of_all() {
-    let (record, mut clients) = measured();
-    clients.conclude(&record.cases);
-    assert_eq!(
-        clients.advice,
-        "For users of redis-py 1: get in pipelines of 100 is 3.10 times [3.10, 3.10] as fast with redis-py 1 hiredis, and the server's CPU time is the same."
-    );
-    assert_eq!(
-        clients.beyond,
-        "Best of all languages: get in pipelines of 100 is 9.00 times [9.00, 9.00] as fast with loadline-client (Rust), and the server's CPU time is the same."
-    );
-    assert_eq!(
-        clients.best,
-        [
-            "get in pipelines of 100: fastest is loadline-client with 908 operations per second; least CPU time by loadline-client with 300 ns per operation."
-        ]
-    );
-}
-
-/// Rates of rounds that differ by so much from round to round that no other client is separated from them.
+/// Rates of rounds that differ so much that no other client is separated from them.
 fn uneven(about: f64) -> [f64; 10] {
     std::array::from_fn(|round| about * if round % 2 == 0 { 0.6 } else { 1.8 })
 }
 
 #[test]
-fn without_a_proven_gain_none_was_shown_to_be_faster() {
-    let (mut record, mut clients) = measured();
-    record.cases[1] = case("redis-py 1 hiredis", uneven(110.0), 3_000.0);
-    clients.conclude(&record.cases);
-    assert_eq!(
-        clients.advice,
-        "For users of redis-py 1: no other client in Python was shown to be faster (1 was measured)."
-    );
-    assert!(clients.beyond.contains("(Rust)"), "{}", clients.beyond);
-    // The best of all may be one of the language.
-    record.cases[1] = case("redis-py 1 hiredis", rates(310.0), 3_000.0);
-    clients.rows[2].is_valid = false;
-    clients.conclude(&record.cases);
-    assert!(clients.advice.contains("redis-py 1 hiredis"));
-    assert_eq!(clients.beyond, "");
-    // Where no other client of the language was measured, nothing is said about it but that.
+fn advice_stays_in_the_language_and_names_the_best_of_all() {
+    let (record, mut clients) = measured();
+    let advice = clients.advice(&record.cases).unwrap();
+    let other = |gain: &Option<Gain>| gain.as_ref().map(|gain| gain.other);
+    assert_eq!((advice.own, other(&advice.within)), (0, Some(1)));
+    assert_eq!((advice.others, other(&advice.beyond)), (1, Some(2)));
+    let best = clients.best(&record.cases);
+    assert_eq!(best[0].cases, [0, 1, 2]);
+    assert_eq!(best[0].speed.as_ref().unwrap().cases, [2]);
     clients.rows[1].is_valid = false;
-    clients.rows[2].is_valid = true;
-    clients.conclude(&record.cases);
-    assert_eq!(
-        clients.advice,
-        "For users of redis-py 1: no other client in Python was measured."
-    );
+    clients.rows[2].is_valid = false;
+    assert_eq!(clients.advice(&record.cases), None);
+    assert_eq!(clients.best(&record.cases)[0].cases, [0]);
 }
 
-/// Where rounds do not separate clients, the sentences begin with no client of ours, and name all.
 #[test]
-fn own_client_does_not_lead_where_nothing_is_separated() {
+fn own_client_is_last_among_those_that_rounds_do_not_separate() {
     let (mut record, mut clients) = measured();
     record.cases.push(case("redis-rs 1", rates(890.0), 310.0));
     clients.rows.push(row(3, "redis-rs", "Rust"));
     record.cases[2] = case("loadline-client", uneven(900.0), 300.0);
-    clients.conclude(&record.cases);
-    assert!(
-        clients.best[0].starts_with(
-            "get in pipelines of 100: no client was shown to be the fastest: redis-rs 1 and loadline-client are not separated, with "
-        ),
-        "{:?}",
-        clients.best
-    );
-    assert!(
-        clients.beyond.starts_with("Best of all languages: get in pipelines of 100 is 8.90 times [8.90, 8.90] as fast with redis-rs 1 (Rust; not separated from loadline-client)"),
-        "{}",
-        clients.beyond
-    );
-}
-
-fn behaviour(driver: &str, fault: Fault) -> Behaviour {
-    Behaviour {
-        subject: driver.into(),
-        driver: driver.into(),
-        fault,
-        executed_twice: Some(0),
-        lost: Some(0),
-        ..Behaviour::default()
-    }
+    let best = clients.best(&record.cases);
+    let front = best[0].speed.as_ref().unwrap();
+    assert_eq!(front.cases, [3, 2]);
+    assert!(front.lowest < front.highest);
+    let beyond = clients.advice(&record.cases).unwrap().beyond.unwrap();
+    assert_eq!((beyond.other, &beyond.level[..]), (3, &[2][..]));
 }
 
 #[test]
-fn faults_are_one_sentence_with_counts_of_clients() {
-    let (record, mut clients) = measured();
-    clients.conclude(&record.cases);
-    assert_eq!(clients.faults, "");
-    for driver in ["a", "b", "c", "d", "e"] {
-        for fault in [Fault::ReplyCut, Fault::Away, Fault::Frozen] {
-            clients.behaviour.push(behaviour(driver, fault));
-        }
-    }
-    clients.conclude(&record.cases);
-    assert_eq!(
-        clients.faults,
-        "With faults, none of 5 clients executed a write twice, lost an acknowledged one, crashed, or waited for a reply when the run ended."
-    );
-    // A client that does so with two faults is one client.
-    for place in [0, 1, 3] {
-        clients.behaviour[place].executed_twice = Some(3);
-    }
-    clients.behaviour[14].ending = Ending::Waiting;
-    clients.behaviour[14].longest_call_ns = Some(7_940_000_000);
-    clients.behaviour[13].ending = Ending::Crashed;
-    clients.behaviour[12].lost = Some(1);
-    clients.conclude(&record.cases);
-    assert_eq!(
-        clients.faults,
-        "With faults, 2 of 5 clients executed writes twice (a and b), 1 of 5 lost acknowledged writes (e), 1 of 5 crashed on away (e), and 1 of 5 waited over 7.94 s for a reply (e)."
-    );
-}
-
-#[test]
-fn faults_of_a_client_alone_are_not_counted() {
-    let (record, mut clients) = measured();
-    clients.behaviour = vec![behaviour("a", Fault::Away), behaviour("a", Fault::Frozen)];
-    clients.conclude(&record.cases);
-    assert_eq!(
-        clients.faults,
-        "With faults, a executed no write twice, lost no acknowledged one, did not crash, and waited for no reply when the run ended."
-    );
-    clients.behaviour[0].executed_twice = Some(3);
-    clients.behaviour[1].ending = Ending::Crashed;
-    clients.conclude(&record.cases);
-    assert_eq!(
-        clients.faults,
-        "With faults, a executed writes twice and crashed on frozen."
-    );
-}
-
-#[test]
-fn at_a_rate_the_answer_is_a_time() {
-    let (mut record, mut clients) = measured();
-    for (case, ns) in record.cases.iter_mut().zip([90_000, 40_000, 70_000]) {
-        case.scenario.pacing = Pacing::Rate(100.0);
-        case.response_time_ns.p50 = Some(ns);
-        for round in &mut case.rounds {
-            round.response_time_ns_p50 = Some(ns);
-        }
-    }
-    clients.conclude(&record.cases);
-    assert!(
-        clients.best[0].starts_with(
-            "get in pipelines of 100: soonest is redis-py 1 hiredis with a median response time of 40"
-        ),
-        "{:?}",
-        clients.best
-    );
-    assert_eq!(clients.advice, "");
-}
-
-#[test]
-fn a_row_whose_counts_differ_is_in_no_sentence() {
-    let (record, mut clients) = measured();
-    clients.rows[2].is_valid = false;
-    clients.rows[1].is_valid = false;
-    clients.conclude(&record.cases);
-    assert_eq!(clients.advice, "");
-    assert_eq!(
-        clients.best,
-        [
-            "get in pipelines of 100: redis-py 1 with 101 operations per second and 9.00 us of CPU time per operation."
-        ]
-    );
-}
-
-#[test]
-fn a_gate_is_judged_on_the_bound() {
+fn gate_is_judged_on_the_bound() {
     let (record, clients) = measured();
     let name = |scenario: &Scenario| format!("pipeline-{}", scenario.pipeline);
     let judge = |text: &str| {
@@ -256,7 +123,7 @@ fn a_gate_is_judged_on_the_bound() {
 }
 
 #[test]
-fn an_invalid_row_passes_no_gate() {
+fn invalid_row_passes_no_gate() {
     let (record, mut clients) = measured();
     clients.rows[1].is_valid = false;
     let gate: Gate = "redis-py.hiredis.get >= 1 * redis-py.get".parse().unwrap();
@@ -266,7 +133,7 @@ fn an_invalid_row_passes_no_gate() {
 }
 
 #[test]
-fn a_gate_that_cannot_be_is_refused() {
+fn invalid_gate_is_refused() {
     let long = "1".repeat(400);
     for text in [
         "",

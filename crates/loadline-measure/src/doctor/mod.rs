@@ -197,7 +197,7 @@ impl Evidence {
             scope: scope(case),
             is_in_process: matches!(
                 case.subject.kind,
-                SubjectKind::Engine | SubjectKind::Application
+                SubjectKind::Engine | SubjectKind::Store | SubjectKind::Application
             ),
             ops: case.ops,
             connections: case

@@ -589,7 +589,11 @@ fn operations_that_a_stall_kept_back_do_not_advise_a_lower_rate() {
 /// There is no server, and the thread that calls is the generator.
 #[test]
 fn a_stall_of_a_call_in_this_process_does_not_name_a_server_or_a_generator() {
-    for kind in [SubjectKind::Engine, SubjectKind::Application] {
+    for kind in [
+        SubjectKind::Engine,
+        SubjectKind::Store,
+        SubjectKind::Application,
+    ] {
         for (cause, what, advice) in [
             (StallCause::Server, "the call itself", "a checkpoint"),
             (StallCause::Generator, "waited for a CPU", "other programs"),

@@ -4,9 +4,6 @@ use super::{Engines, Operation, SocketShare, class, paired, socket_share};
 use crate::compare::Paired;
 use crate::record::{Case, SubjectKind};
 
-/// The name of our store among engines.
-pub const STORE: &str = "store";
-
 /// The operations that the write-up compares with Redis.
 const CLAIMED: [Operation; 2] = [Operation::Put, Operation::Get];
 
@@ -44,9 +41,7 @@ impl Engines {
             }
         }
         let of_class = |class: &'c str| {
-            let is_store = |case: &Case| {
-                case.subject.kind == SubjectKind::Engine && case.subject.name == STORE
-            };
+            let is_store = |case: &Case| case.subject.kind == SubjectKind::Store;
             let is_served = |case: &Case| case.subject.kind == SubjectKind::Embedded;
             let in_process = self.claims_of(cases, class, is_store);
             let sockets = match in_process.is_empty() {

@@ -4,6 +4,7 @@
 //! not separate two engines, none is named.
 
 mod claims;
+mod former;
 mod needs;
 mod socket;
 
@@ -14,7 +15,7 @@ use crate::compare::{self, Paired, Rules};
 use crate::record::Case;
 use crate::vocabulary::vocabulary;
 
-pub use claims::{Claim, Claims, STORE};
+pub use claims::{Claim, Claims};
 pub use needs::{Fastest, Lead, Least, ServedRead};
 pub use socket::{SocketShare, socket_share};
 

@@ -127,10 +127,13 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// The first external server that is called over TCP.
+    /// The first external server: over TCP, if there is one.
     pub(super) fn server(&self, cases: &[Case]) -> Option<usize> {
-        let is_server = |place: &usize| cases[*place].subject.kind == SubjectKind::SpawnedServer;
-        self.cases.iter().copied().find(is_server)
+        let first = |kind: SubjectKind| {
+            let mut places = self.cases.iter().copied();
+            places.find(|place| cases[*place].subject.kind == kind)
+        };
+        first(SubjectKind::SpawnedServer).or_else(|| first(SubjectKind::SpawnedOnSocket))
     }
 }
 

@@ -3,7 +3,9 @@ use crate::record::{RoundSummary, Scenario, Subject, SubjectKind};
 
 fn case(name: &str, workload: &str, class: &str, ns: &[u64]) -> Case {
     let kind = match name {
-        "redis" | "redis-unix" => SubjectKind::SpawnedServer,
+        "redis" => SubjectKind::SpawnedServer,
+        "redis-unix" => SubjectKind::SpawnedOnSocket,
+        "store" => SubjectKind::Store,
         "null" => SubjectKind::NullServer,
         "embedded" => SubjectKind::Embedded,
         _ => SubjectKind::Engine,

@@ -6,7 +6,6 @@ use super::{
     Answer, Capacity, Case, Clients, Comparison, Engines, Environment, Finding, Judgement, LeftOut,
     Link, NotExamined, Record, Row, Run, Tiers,
 };
-use crate::engines::Operation;
 
 /// The fields of a record in JSON.
 #[derive(Deserialize)]
@@ -43,7 +42,7 @@ pub(super) struct Stored {
 
 impl From<Stored> for Record {
     /// Of several answers, which no version writes, the first in this order counts.
-    fn from(stored: Stored) -> Self {
+    fn from(mut stored: Stored) -> Self {
         let is_sweep = stored.run.plan["command"] == "modes"
             || stored
                 .cases
@@ -62,9 +61,11 @@ impl From<Stored> for Record {
         let mut answer = answer.unwrap_or_default();
         match &mut answer {
             Answer::Tiers(tiers) => tiers.find_former_cases(&stored.cases),
-            Answer::Engines(engines) if engines.operations.is_empty() => {
-                engines.operations = Operation::of_cases(&stored.cases);
-            }
+            // Reports show the sentences of former versions as the answer, not as findings.
+            Answer::Clients(clients) => stored
+                .findings
+                .retain(|text| !clients.former_sentences().any(|said| said == text)),
+            Answer::Engines(engines) => engines.complete(&mut stored.cases),
             _ => {}
         }
         Self {

@@ -19,6 +19,8 @@ vocabulary! {
         Embedded = "embedded",
         /// A server program started for the run.
         SpawnedServer = "spawned server",
+        /// The same, called through a socket in the file system.
+        SpawnedOnSocket = "spawned server on a Unix socket",
         /// An existing server.
         Server = "server",
         /// An existing cluster.
@@ -27,6 +29,8 @@ vocabulary! {
         SpawnedCluster = "spawned cluster",
         /// A store in Loadline's own process.
         Engine = "engine in process",
+        /// Loadline's own store, in the same way.
+        Store = "store in process",
         /// A server that replies and does no work, in Loadline's own process.
         NullServer = "null server",
         /// A client library, in the process of a driver.

@@ -68,8 +68,6 @@ pub(super) fn record() -> Record {
         ending: Ending::Well,
         ..Behaviour::default()
     }];
-    clients.conclude(&record.cases);
-    record.findings = clients.sentences().cloned().collect();
     record.answer = Answer::Clients(clients);
     record
 }
@@ -84,7 +82,6 @@ pub(super) fn hostile() -> Record {
     clients.rows[0].counted = Some(u64::MAX);
     clients.rows[1].case = usize::MAX;
     clients.rows[2].commands_per_read = Some(f64::MAX);
-    clients.best.push(hostile.clone());
     let behaviour = &mut clients.behaviour[0];
     behaviour.subject.clone_from(&hostile);
     behaviour.fault = Fault::from(hostile.as_str());

@@ -11,6 +11,7 @@ fn case(subject: &str, workload: &str, class: &str, throughput: f64) -> Case {
     let mut case = fixture::case(subject, workload, 1, throughput);
     case.subject.kind = match subject {
         "redis" => SubjectKind::SpawnedServer,
+        "store" => SubjectKind::Store,
         "null" => SubjectKind::NullServer,
         _ => SubjectKind::Engine,
     };

@@ -75,9 +75,8 @@ impl<'r> Page<'r> {
                 ..of_cases
             },
             Answer::Clients(clients) => Self {
-                found: clients::found(clients).unwrap_or_else(|| found::of_cases(record)),
+                found: clients::found(record, clients).unwrap_or_else(|| found::of_cases(record)),
                 sections: clients::sections(record, clients),
-                said: clients.sentences().cloned().collect(),
                 legend: clients::legend(clients),
                 ..of_cases
             },

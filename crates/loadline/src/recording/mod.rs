@@ -24,7 +24,7 @@ use loadline_measure::{Error, Metric, outliers, steady};
 
 use crate::exit::Failure;
 use crate::plan::{Case, Plan, scenario};
-use crate::spelling::{Choice, Target};
+use crate::spelling::{Choice, Kind, Target};
 use crate::systems::Opened;
 use crate::units::nanoseconds;
 
@@ -142,8 +142,10 @@ pub(crate) fn subject(target: &Opened) -> Subject {
         Target::Cluster(_) => SubjectKind::Cluster,
         Target::SpawnCluster(_) => SubjectKind::SpawnedCluster,
         Target::Engine(ref engine) => match &engine.choice {
+            Choice::Embedded(Kind::Store, _) => SubjectKind::Store,
             Choice::Embedded(..) => SubjectKind::Engine,
-            Choice::Spawned { .. } => SubjectKind::SpawnedServer,
+            Choice::Spawned { socket: true, .. } => SubjectKind::SpawnedOnSocket,
+            Choice::Spawned { socket: false, .. } => SubjectKind::SpawnedServer,
             Choice::Served => SubjectKind::Embedded,
             Choice::Null => SubjectKind::NullServer,
         },

@@ -89,7 +89,7 @@ impl Kind {
     /// Those that are compared with each other, with their names.
     pub(crate) const ALL: [(&'static str, Self); 7] = [
         ("map", Self::Map),
-        (loadline_measure::engines::STORE, Self::Store),
+        ("store", Self::Store),
         ("heed", Self::Heed),
         ("redb", Self::Redb),
         ("fjall", Self::Fjall),

@@ -78,11 +78,15 @@ fn engines_in_memory_stand_beside_redis_and_every_row_names_the_class() {
         let scenario = &case.scenario;
         assert_eq!(scenario.durability.as_deref(), Some("memory"));
         let is_called = matches!(case.subject.name.as_str(), "map" | "store");
-        assert_eq!(case.subject.kind == SubjectKind::Engine, is_called);
-        assert_eq!(
-            case.subject.kind == SubjectKind::NullServer,
-            case.subject.name == "null"
-        );
+        let kind = match case.subject.name.as_str() {
+            "map" => SubjectKind::Engine,
+            "store" => SubjectKind::Store,
+            "redis" => SubjectKind::SpawnedServer,
+            "redis-unix" => SubjectKind::SpawnedOnSocket,
+            "embedded" => SubjectKind::Embedded,
+            _ => SubjectKind::NullServer,
+        };
+        assert_eq!(case.subject.kind, kind, "{}", case.subject.name);
         assert_eq!(scenario.connections == 0, is_called);
         assert_eq!(
             scenario.batch,

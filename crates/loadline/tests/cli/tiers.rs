@@ -88,7 +88,10 @@ fn every_tier_is_measured_in_the_same_rounds_and_split_into_its_parts() {
         .map(|option| option.name.as_str())
         .collect();
     assert_eq!(names, ["drop", "fix", "selective", "embedded"]);
-    for subject in ["redis", "redis-unix"] {
+    for (subject, kind) in [
+        ("redis", SubjectKind::SpawnedServer),
+        ("redis-unix", SubjectKind::SpawnedOnSocket),
+    ] {
         let get = waterfall(&record, subject, "get");
         let parts: Vec<&str> = get.parts().map(|(name, _)| name).collect();
         let expected = [
@@ -96,10 +99,7 @@ fn every_tier_is_measured_in_the_same_rounds_and_split_into_its_parts() {
         ];
         assert_eq!(parts, expected, "{subject}");
         assert!(get.server_command_ns.is_some_and(|ns| ns > 0.0));
-        assert_eq!(
-            of(&record, subject, "get").subject.kind,
-            SubjectKind::SpawnedServer
-        );
+        assert_eq!(of(&record, subject, "get").subject.kind, kind);
     }
     let set = waterfall(&record, "store", "set");
     let parts: Vec<&str> = set.parts().map(|(name, _)| name).collect();

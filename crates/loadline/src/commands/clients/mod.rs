@@ -83,13 +83,10 @@ fn measure(plan: &ClientsPlan, shell: &Shell) -> Result<Recorded, Failure> {
         })
     })?;
     let record = &mut recorded.record;
-    clients.conclude(&record.cases);
     let gates = plan.gates.iter();
     record.limits = gates
         .map(|gate| gate.judge(record, &clients, Op::name_of))
         .collect();
-    let sentences: Vec<String> = clients.sentences().cloned().collect();
-    record.findings.splice(0..0, sentences);
     record.answer = Answer::Clients(clients);
     Ok(recorded.refuse_errors())
 }

@@ -1,5 +1,7 @@
 //! The comparison of client libraries, one group of rows for each operation, and what they do when something fails.
 
+mod sentences;
+
 use loadline_measure::clients::{Behaviour, ClientRow, Clients, Ending, Fault, operation};
 use loadline_measure::record::{Case, Record};
 use loadline_measure::{Metric, words};
@@ -7,6 +9,7 @@ use loadline_measure::{Metric, words};
 use super::cases::{self, shown};
 use super::compared::ratio_of;
 use crate::document::{Block, Cell, Column, Item, Row, RowGroup, Section, Table, Tone};
+use sentences::Sentences;
 
 const LEGEND: [&str; 6] = [
     "The ratio is throughput over that of the reference in the same round: the median over rounds, with its interval. More is faster.",
@@ -26,20 +29,22 @@ pub(super) fn legend(clients: &Clients) -> Vec<&'static str> {
 }
 
 /// The answer, without a full stop; `None` if no sentence has one.
-pub(super) fn found(clients: &Clients) -> Option<String> {
-    let first = clients.best.first().filter(|_| clients.advice.is_empty());
-    let first = first.unwrap_or(&clients.advice);
-    let said = [first.as_str(), clients.faults.as_str()].join(" ");
-    let said = said.trim().trim_end_matches('.');
-    (!said.is_empty()).then(|| said.to_owned())
+pub(super) fn found(record: &Record, clients: &Clients) -> Option<String> {
+    let said = Sentences::of(&record.cases, clients);
+    let first = said.advice.or_else(|| said.best.into_iter().next());
+    let said: Vec<String> = first.into_iter().chain(said.faults).collect();
+    let said = said.join(" ");
+    (!said.is_empty()).then(|| said.trim_end_matches('.').to_owned())
 }
 
 /// The answers, the table and the behaviour.
 pub(super) fn sections(record: &Record, clients: &Clients) -> Vec<Option<Section>> {
-    let sentences = clients.sentences();
-    let sentences = sentences.map(|text| Item::new(Tone::Plain, text)).collect();
+    let said = Sentences::of(&record.cases, clients);
+    let others = [said.advice, said.beyond, said.faults];
+    let all = said.best.into_iter().chain(others.into_iter().flatten());
+    let items = all.map(|text| Item::new(Tone::Plain, &text)).collect();
     vec![
-        Section::new("By operation", vec![Block::List(sentences)]),
+        Section::new("By operation", vec![Block::List(items)]),
         table(record, clients),
         behaviour(&clients.behaviour),
     ]
@@ -262,3 +267,6 @@ fn behaviour_row(one: &Behaviour) -> Row {
         ..Row::default()
     }
 }
+
+#[cfg(test)]
+mod tests;
