@@ -342,6 +342,10 @@ impl Connection {
         shared.peers.remove(&self.session.id);
         shared.watched.forget(&mut self.session);
         shared.watched.end_wait(self.session.id);
+        shared.watched.tracking.forget(self.session.id);
+        if self.session.is_tracking {
+            shared.note_tracking();
+        }
         shared.pubsub.forget(&mut self.session.subscriptions);
     }
 
@@ -481,7 +485,7 @@ impl Connection {
     }
 
     /// Bounds the output before commands are executed, and moves messages to it that come before their replies.
-    fn prepare_output(&mut self, shared: &mut Shared) {
+    pub(crate) fn prepare_output(&mut self, shared: &mut Shared) {
         let hard = self.output_limit(shared).hard;
         let bound = match usize::try_from(hard) {
             Ok(0) | Err(_) => self.bounds.output_bytes,
@@ -490,6 +494,12 @@ impl Connection {
         self.output.set_bound(bound);
         if let Some(slot) = self.session.subscriptions.slot() {
             shared.pubsub.mailbox(slot).move_to(&mut self.output);
+        }
+        let tracking = &mut shared.watched.tracking;
+        if tracking.has_messages()
+            && let Some(messages) = tracking.take_messages(self.session.id)
+        {
+            encode::Sink::put(&mut self.output, &messages);
         }
     }
 

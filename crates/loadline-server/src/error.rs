@@ -7,6 +7,14 @@ use std::net::SocketAddr;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A file of users that cannot be read.
+    #[error("cannot read the users in {path}: {why}")]
+    Users {
+        /// The path of the file.
+        path: String,
+        /// The reason, with the line.
+        why: String,
+    },
     /// An address without a password that other machines can reach.
     #[error("{address} can be reached from other machines, so it needs a password")]
     Unprotected {

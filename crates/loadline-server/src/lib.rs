@@ -19,6 +19,7 @@
 //! # Ok::<(), loadline_server::Error>(())
 //! ```
 
+mod acl;
 mod buffer;
 mod commands;
 mod connection;
@@ -38,6 +39,7 @@ mod settings;
 mod slowdown;
 mod state;
 mod stats;
+mod tracking;
 mod waiting;
 
 /// The version of Redis that the replies follow. Clients use it to decide which commands they can send.

@@ -39,6 +39,8 @@ pub struct ServerConfig {
     pub listen: Vec<Listen>,
     /// The password of the default user; without one, clients do not have to authenticate.
     pub password: Option<String>,
+    /// The file of users that ACL LOAD reads and ACL SAVE writes. It is read at the start, and must be there.
+    pub acl_file: Option<PathBuf>,
     /// The most connections at a time.
     pub max_clients: usize,
     /// The most bytes that a connection can hold in an incomplete request, in requests that wait for earlier
@@ -69,6 +71,7 @@ impl Default for ServerConfig {
         Self {
             listen: Vec::new(),
             password: None,
+            acl_file: None,
             max_clients: 10_000,
             max_request_bytes: 1 << 30,
             max_output_bytes: 1 << 30,

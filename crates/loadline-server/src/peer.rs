@@ -1,6 +1,6 @@
 //! The part of a connection's state that other connections see.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The remote and local address of a connection.
@@ -26,6 +26,7 @@ pub(crate) struct Peer {
     /// The time of the last received data.
     pub(crate) active_ms: AtomicU64,
     pub(crate) name: Mutex<Vec<u8>>,
+    pub(crate) user: Mutex<Vec<u8>>,
     pub(crate) database: AtomicUsize,
     pub(crate) resp: AtomicUsize,
     /// The last command: its index in the table of commands, and that of its subcommand.
@@ -64,12 +65,30 @@ pub(crate) struct Gauges {
 }
 
 impl Peer {
+    /// Whether the connection has subscriptions.
+    pub(crate) fn is_subscriber(&self) -> bool {
+        let mut numbers = self.subscriptions.iter();
+        numbers.any(|number| number.load(Ordering::Relaxed) > 0)
+    }
+
     /// The name set by the client.
     pub(crate) fn name(&self) -> Vec<u8> {
         self.name
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// The name of the user of the client.
+    pub(crate) fn user(&self) -> Vec<u8> {
+        self.user
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn log_in(&self, user: &[u8]) {
+        *self.user.lock().unwrap_or_else(PoisonError::into_inner) = user.to_vec();
     }
 
     pub(crate) fn rename(&self, name: &[u8]) {

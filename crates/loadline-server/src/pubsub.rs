@@ -266,6 +266,16 @@ impl PubSub {
         }
     }
 
+    /// The channels and patterns of another connection.
+    pub(crate) fn subscriptions_of(&self, peer: &Peer) -> impl Iterator<Item = (Kind, &[u8])> {
+        let slot = peer.mailbox.load(Ordering::Relaxed).checked_sub(1);
+        Kind::ALL.into_iter().flat_map(move |kind| {
+            let all = self.subscribers[kind as usize].iter();
+            let own = all.filter(move |(_, slots)| slot.is_some_and(|slot| slots.contains(&slot)));
+            own.map(move |(name, _)| (kind, &**name))
+        })
+    }
+
     /// The mailbox of another connection.
     pub(crate) fn mailbox_of(&self, peer: &Peer) -> Option<&Mailbox> {
         let slot = peer.mailbox.load(Ordering::Relaxed).checked_sub(1)?;

@@ -15,6 +15,8 @@ pub(crate) struct Session {
     pub(crate) protocol: Protocol,
     pub(crate) database: usize,
     pub(crate) authenticated: bool,
+    /// The name of the user.
+    pub(crate) user: Vec<u8>,
     /// Whether all commands are allowed: the client has authenticated, and does not get messages between replies.
     pub(crate) is_free: bool,
     pub(crate) closing: bool,
@@ -33,6 +35,10 @@ pub(crate) struct Session {
     /// Messages of a command whose replies are not wanted.
     pub(crate) pushed: Vec<u8>,
     pub(crate) subscriptions: Subscriptions,
+    /// Whether it tracks keys.
+    pub(crate) is_tracking: bool,
+    /// Bytes of the prefixes of keys that it tracks.
+    pub(crate) prefix_bytes: usize,
     /// Whether a command must reply at once: it is a part of a transaction.
     pub(crate) may_not_block: bool,
     /// The state that other connections can see.
@@ -66,6 +72,8 @@ impl Waiting {
 pub(crate) enum AtEnd {
     NullArray,
     Zero,
+    /// An error, as the reply to a wrong password.
+    Refusal(&'static str),
 }
 
 /// Whether a client wants replies, as set by CLIENT REPLY.
@@ -100,7 +108,7 @@ impl Session {
     pub(crate) fn held_bytes(&self) -> usize {
         let queued = self.queue.as_ref().map_or(0, Queue::held_bytes);
         let waiting = self.waiting.as_ref().map_or(0, Waiting::held_bytes);
-        queued + waiting + self.watched_bytes + self.subscriptions.held_bytes
+        queued + waiting + self.watched_bytes + self.prefix_bytes + self.subscriptions.held_bytes
     }
 
     /// Notes after a change of the authentication, the protocol or the subscriptions whether all commands are allowed.

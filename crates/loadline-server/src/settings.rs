@@ -28,6 +28,10 @@ pub(crate) struct Settings {
     /// The eviction policy at that limit.
     pub(crate) eviction: Eviction,
     pub(crate) output_limits: OutputLimits,
+    /// The most entries of the log of what was denied to users.
+    pub(crate) acllog_max_len: u64,
+    /// The most keys that are remembered for clients that track them; 0 for no limit.
+    pub(crate) tracking_table_max_keys: u64,
     /// The most bytes of a block of a stream.
     pub(crate) stream_node_max_bytes: u64,
     /// The most entries of a block.
@@ -214,6 +218,8 @@ impl Default for Settings {
             maxmemory: 0,
             eviction: Eviction::None,
             output_limits: OutputLimits::default(),
+            acllog_max_len: 128,
+            tracking_table_max_keys: 1_000_000,
             stream_node_max_bytes: 4_096,
             stream_node_max_entries: 100,
         }
@@ -232,7 +238,7 @@ pub(crate) enum Unit {
 type Setting = fn(&mut Settings) -> &mut u64;
 
 /// The names of the settings; names from before Redis 7 come last.
-pub(crate) const NAMES: [(&str, Unit, Setting); 16] = [
+pub(crate) const NAMES: [(&str, Unit, Setting); 18] = [
     ("hash-max-listpack-entries", Unit::Count, |all| {
         &mut all.hash_max_listpack_entries
     }),
@@ -273,6 +279,10 @@ pub(crate) const NAMES: [(&str, Unit, Setting); 16] = [
         &mut all.zset_max_listpack_value
     }),
     ("maxmemory", Unit::Memory, |all| &mut all.maxmemory),
+    ("acllog-max-len", Unit::Count, |all| &mut all.acllog_max_len),
+    ("tracking-table-max-keys", Unit::Count, |all| {
+        &mut all.tracking_table_max_keys
+    }),
     ("stream-node-max-bytes", Unit::Memory, |all| {
         &mut all.stream_node_max_bytes
     }),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use loadline_resp::Protocol;
 use loadline_store::{Evicted, Keyspace, Victim, View};
 
+use crate::acl::{Acl, DEFAULT};
 use crate::commands::{Interpreter, Libraries};
 use crate::memory::Trimmer;
 use crate::peer::{Origin, Peer};
@@ -16,6 +17,7 @@ use crate::pubsub::{PubSub, Subscriptions};
 use crate::session::{Replies, Session, Watch};
 use crate::settings::Settings;
 use crate::stats::{Gone, Stats};
+use crate::tracking::Tracking;
 use crate::waiting::{Release, Wait, WaitingClients};
 
 /// The number of databases.
@@ -28,7 +30,7 @@ pub(crate) const OWN_DATABASE: usize = DATABASES;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) databases: Vec<Keyspace>,
-    pub(crate) password: Option<String>,
+    pub(crate) acl: Acl,
     pub(crate) max_clients: usize,
     pub(crate) started: Instant,
     /// The random id of this run: 40 hexadecimal digits.
@@ -123,7 +125,8 @@ pub(crate) struct Watched {
     /// Connections with a changed watched key.
     pub(crate) changed: HashSet<u64>,
     pub(crate) waiting: WaitingClients,
-    /// Whether no key is watched or waited for.
+    pub(crate) tracking: Tracking,
+    /// Whether no key is watched, waited for or tracked.
     is_idle: bool,
 }
 
@@ -133,6 +136,7 @@ impl Default for Watched {
             keys: HashMap::new(),
             changed: HashSet::new(),
             waiting: WaitingClients::default(),
+            tracking: Tracking::default(),
             is_idle: true,
         }
     }
@@ -174,8 +178,9 @@ impl Watched {
         has_waited
     }
 
-    fn note_idle(&mut self) {
-        self.is_idle = self.keys.is_empty() && self.waiting.are_none();
+    pub(crate) fn note_idle(&mut self) {
+        let has_keys = !self.keys.is_empty() || !self.waiting.are_none();
+        self.is_idle = !has_keys && !self.tracking.is_used();
     }
 
     /// Records the change of a key.
@@ -189,6 +194,7 @@ impl Watched {
     #[cold]
     fn note(&mut self, database: usize, key: &[u8]) {
         self.waiting.note(database, key);
+        self.tracking.note(key);
         if let Some(watchers) = self.keys.get(&(database, key.to_vec())) {
             self.changed.extend(watchers);
         }
@@ -224,7 +230,7 @@ impl Watched {
 impl Shared {
     /// Creates the state of a server with this number of commands.
     pub(crate) fn new(
-        password: Option<String>,
+        password: Option<&str>,
         max_clients: usize,
         port: u16,
         commands: usize,
@@ -232,7 +238,7 @@ impl Shared {
         let now = wall_ms();
         Self {
             databases: (0..=OWN_DATABASE).map(|_| Keyspace::new()).collect(),
-            password,
+            acl: Acl::new(password),
             max_clients,
             started: Instant::now(),
             run_id: new_run_id(),
@@ -278,6 +284,7 @@ impl Shared {
             since_ms: self.now,
             active_ms: self.now.into(),
             resp: 2.into(),
+            user: DEFAULT.to_vec().into(),
             ..Peer::default()
         });
         self.peers.insert(id, Arc::clone(&peer));
@@ -285,8 +292,9 @@ impl Shared {
             id,
             protocol: Protocol::Resp2,
             database: 0,
-            authenticated: self.password.is_none(),
-            is_free: self.password.is_none(),
+            authenticated: self.acl.is_open(),
+            user: DEFAULT.to_vec(),
+            is_free: self.acl.is_open(),
             closing: false,
             queue: None,
             watches: Vec::new(),
@@ -297,8 +305,19 @@ impl Shared {
             replies: Replies::On,
             pushed: Vec::new(),
             subscriptions: Subscriptions::default(),
+            is_tracking: false,
+            prefix_bytes: 0,
             may_not_block: false,
             peer,
+        }
+    }
+
+    /// Lets another connection be closed at the end of the turn.
+    pub(crate) fn kill(&mut self, id: u64) {
+        if let Some(peer) = self.peers.get(&id) {
+            peer.killed.store(true, Ordering::Relaxed);
+            self.watched.end_wait(id);
+            self.killed = true;
         }
     }
 

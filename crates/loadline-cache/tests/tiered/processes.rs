@@ -163,9 +163,9 @@ fn race(first: &dyn Process, second: &dyn Process, source: &Source, inserts: boo
 }
 
 /// Runs the race in all settings, and returns those in which a process sees the older value.
-fn stale(url: &str, can_track: bool) -> Vec<String> {
+fn stale(url: &str) -> Vec<String> {
     let mut stale = Vec::new();
-    for settings in Settings::all().filter(|settings| can_track || !settings.is_tracked) {
+    for settings in Settings::all() {
         let source = Source::default();
         let (first, second) = (
             threads(url, settings, &source),
@@ -204,12 +204,12 @@ fn with_our_server(work: impl FnOnce(&str)) {
 #[test]
 fn change_by_one_process_is_not_undone_by_a_load_of_another() {
     let redis = Redis::start();
-    assert_eq!(stale(&redis.url(), true), [""; 0]);
+    assert_eq!(stale(&redis.url()), [""; 0]);
 }
 
 #[test]
 fn change_is_not_undone_on_a_cluster() {
-    assert_eq!(stale(&cluster::shared().url(), true), [""; 0]);
+    assert_eq!(stale(&cluster::shared().url()), [""; 0]);
 }
 
 /// A miss is three round trips: GET, SET and MGET together, and EVALSHA. The second call is a hit in memory.
@@ -245,11 +245,10 @@ fn change_is_not_undone_without_the_right_to_scripts() {
     let rights = ["on", ">secret", "~*", "&*", "+@all", "-@scripting"];
     redis.run(&[&["ACL", "SETUSER", "ann"], &rights[..]].concat());
     let url = redis.url().replace("//", "//ann:secret@");
-    assert_eq!(stale(&url, true), [""; 0]);
+    assert_eq!(stale(&url), [""; 0]);
 }
 
-/// Our own server has no scripts, and does not report changes.
 #[test]
-fn change_is_not_undone_on_a_server_without_scripts() {
-    with_our_server(|url| assert_eq!(stale(url, false), [""; 0]));
+fn change_is_not_undone_on_our_server() {
+    with_our_server(|url| assert_eq!(stale(url), [""; 0]));
 }

@@ -59,6 +59,17 @@ impl Call<'_> {
         self.register(words, wait, AtEnd::NullArray);
     }
 
+    /// Lets the client wait for an error.
+    pub(super) fn wait_with(&mut self, text: &'static str, milliseconds: u64) {
+        let wait = Wait {
+            database: self.session.database,
+            keys: Vec::new(),
+            deadline: Some(self.now().saturating_add(milliseconds)),
+            needs_keys: false,
+        };
+        self.register(Vec::new(), wait, AtEnd::Refusal(text));
+    }
+
     fn register(&mut self, words: Vec<Vec<u8>>, wait: Wait, at_end: AtEnd) {
         self.session.waiting = Some(Waiting::ForKeys { words, at_end });
         let gauges = &self.session.peer.gauges;
@@ -125,11 +136,12 @@ pub(crate) fn release(session: &mut Session, shared: &mut Shared, out: &mut Outp
         changed: None,
     };
     match (how, at_end) {
-        (Release::Refused, _) => {
+        (Release::Refused, AtEnd::NullArray | AtEnd::Zero) => {
             call.refuse(&"UNBLOCKED client unblocked via CLIENT UNBLOCK".into());
         }
         (Release::TimedOut, AtEnd::NullArray) => call.reply().null_array(),
         (Release::TimedOut, AtEnd::Zero) => call.reply().integer(0),
+        (_, AtEnd::Refusal(text)) => call.refuse(&text.into()),
     }
     finish(begin, noted, session, shared, out);
 }

@@ -6,14 +6,24 @@ use super::connection::check_name;
 use super::numbers::integer;
 use super::pause::pause;
 use super::refusal::{Refusal, SYNTAX, no_such_form, shown};
-use super::{Call, Known, Words, is, other, sub};
+use super::{Call, Known, Words, is, other, sub, tracking};
 use crate::peer::Peer;
 use crate::pubsub::Kind;
 use crate::session::Replies;
 use crate::waiting::Release;
 
 pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client).with(&[
+    sub(
+        "CACHING",
+        3,
+        "(YES|NO)\nEnable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
+    ),
     sub("GETNAME", 2, "\nReturn the name of the current connection."),
+    sub(
+        "GETREDIR",
+        2,
+        "\nReturn the client ID we are redirecting to when tracking is enabled.",
+    ),
     sub("ID", 2, "\nReturn the ID of the current connection."),
     sub("INFO", 2, "\nReturn information about the current connection."),
     sub(
@@ -58,6 +68,16 @@ pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client).with(&[
         "<name>\nAssign the name <name> to the current connection.",
     ),
     sub(
+        "TRACKING",
+        -3,
+        "(ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]] [OPTIN] [OPTOUT] [NOLOOP]\nControl server assisted client side caching.",
+    ),
+    sub(
+        "TRACKINGINFO",
+        2,
+        "\nReport tracking status for the current connection.",
+    ),
+    sub(
         "UNBLOCK",
         -3,
         "<clientid> [TIMEOUT|ERROR]\nUnblock the specified blocked client.",
@@ -91,6 +111,15 @@ fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             call.session.peer.rename(name);
             call.reply().ok();
         }
+        [_, word, rest @ ..] if is(word, "TRACKING") && !rest.is_empty() => {
+            tracking::tracking(call, rest)?;
+        }
+        [_, word, answer] if is(word, "CACHING") => tracking::caching(call, answer)?,
+        [_, word] if is(word, "GETREDIR") => {
+            let redirect = tracking::redirect(call.shared, call.session.id);
+            call.reply().integer(redirect);
+        }
+        [_, word] if is(word, "TRACKINGINFO") => tracking::info(call),
         [_, word, wish] if is(word, "REPLY") => reply(call, wish)?,
         [_, word, time, mode @ ..] if is(word, "PAUSE") && mode.len() <= 1 => {
             pause(call, time, mode.first().copied())?;
@@ -143,7 +172,7 @@ fn reply(call: &mut Call<'_>, wish: &[u8]) -> Result<(), Refusal> {
 
 /// A line of CLIENT LIST, with the fields of Redis 7.0. `oll` and `omem` are about messages to a subscriber, which are
 /// not in the reply buffer.
-fn line(call: &Call<'_>, peer: &Peer) -> String {
+pub(super) fn line(call: &Call<'_>, peer: &Peer) -> String {
     let subscriptions = |kind: Kind| peer.subscriptions[kind as usize].load(Ordering::Relaxed);
     let mailbox = call.shared.pubsub.mailbox_of(peer);
     let (messages, message_bytes) =
@@ -157,13 +186,20 @@ fn line(call: &Call<'_>, peer: &Peer) -> String {
         Some(queue) => queue.map_or((0, 0), |queue| (queue.len() + 1, queue.held_bytes())),
         None => (get(&gauges.queued), get(&gauges.queued_bytes)),
     };
+    let tracked = call.shared.watched.tracking.client(peer.id);
     let mut flags = String::new();
     let has_changed = call.shared.watched.changed.contains(&peer.id);
     let is_waiting = gauges.is_waiting.load(Ordering::Relaxed);
     for (flag, holds) in [
-        ('P', is_subscriber(peer)),
+        ('P', peer.is_subscriber()),
         ('x', queued > 0),
         ('b', is_waiting),
+        ('t', tracked.is_some()),
+        ('R', tracked.is_some_and(|tracked| tracked.is_broken)),
+        (
+            'B',
+            tracked.is_some_and(|tracked| tracked.options.broadcasts),
+        ),
         ('d', has_changed),
         ('U', peer.is_unix),
     ] {
@@ -185,8 +221,8 @@ fn line(call: &Call<'_>, peer: &Peer) -> String {
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} ssub={} \
          multi={} qbuf={input} qbuf-free={input_room} argv-mem={arguments} multi-mem={queued_bytes} \
-         rbs={output_room} rbp={} obl={} oll={messages} omem={message_bytes} tot-mem={total} events={} cmd={} user=default \
-         redir=-1 resp={}\n",
+         rbs={output_room} rbp={} obl={} oll={messages} omem={message_bytes} tot-mem={total} events={} cmd={} user={} \
+         redir={} resp={}\n",
         peer.id,
         peer.address,
         peer.local_address,
@@ -203,16 +239,10 @@ fn line(call: &Call<'_>, peer: &Peer) -> String {
         get(&gauges.output),
         if is_writing { "rw" } else { "r" },
         super::full_name(get(&peer.command), get(&peer.subcommand)),
+        String::from_utf8_lossy(&peer.user()),
+        tracking::redirect(call.shared, peer.id),
         get(&peer.resp),
     )
-}
-
-/// Whether the connection has subscriptions.
-fn is_subscriber(peer: &Peer) -> bool {
-    let numbers = peer.subscriptions.iter();
-    numbers
-        .map(|number| number.load(Ordering::Relaxed))
-        .any(|number| number > 0)
 }
 
 /// A type of connections.
@@ -244,8 +274,8 @@ impl Type {
 
     fn is_of(self, peer: &Peer) -> bool {
         match self {
-            Self::Normal => !is_subscriber(peer),
-            Self::PubSub => is_subscriber(peer),
+            Self::Normal => !peer.is_subscriber(),
+            Self::PubSub => peer.is_subscriber(),
             Self::Replication => false,
         }
     }
@@ -287,7 +317,7 @@ struct Filter {
     address: Option<String>,
     local_address: Option<String>,
     kind: Option<Type>,
-    excludes_all: bool,
+    user: Option<Vec<u8>>,
     /// Whether the caller's own connection is excluded.
     skip_me: bool,
 }
@@ -306,13 +336,13 @@ fn kill(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
         call.reply().ok();
         return Ok(());
     }
-    let filter = filter(options)?;
+    let filter = filter(call, options)?;
     let killed = kill_all(call, &filter);
     call.reply().count(killed);
     Ok(())
 }
 
-fn filter(options: &[&[u8]]) -> Result<Filter, Refusal> {
+fn filter(call: &Call<'_>, options: &[&[u8]]) -> Result<Filter, Refusal> {
     let mut filter = Filter {
         skip_me: true,
         ..Filter::default()
@@ -334,7 +364,11 @@ fn filter(options: &[&[u8]]) -> Result<Filter, Refusal> {
         } else if is(name, "LADDR") {
             filter.local_address = Some(text());
         } else if is(name, "USER") {
-            filter.excludes_all |= value != b"default";
+            if call.shared.acl.user(value).is_none() {
+                let name = shown(value, value.len());
+                return Err([b"ERR No such user '", name, b"'"].into());
+            }
+            filter.user = Some(value.to_vec());
         } else if is(name, "TYPE") {
             filter.kind = Some(Type::parse(value)?);
         } else if is(name, "SKIPME") && (is(value, "yes") || is(value, "no")) {
@@ -350,8 +384,8 @@ fn filter(options: &[&[u8]]) -> Result<Filter, Refusal> {
 /// the caller's own connection after its replies.
 fn kill_all(call: &mut Call<'_>, filter: &Filter) -> usize {
     let matches = |peer: &Peer| {
-        !filter.excludes_all
-            && filter.id.is_none_or(|id| id == peer.id)
+        filter.id.is_none_or(|id| id == peer.id)
+            && filter.user.as_ref().is_none_or(|user| *user == peer.user())
             && filter.address.as_ref().is_none_or(|it| *it == peer.address)
             && filter
                 .local_address
@@ -370,10 +404,8 @@ fn kill_all(call: &mut Call<'_>, filter: &Filter) -> usize {
     for id in &chosen {
         if *id == call.session.id {
             call.session.closing = true;
-        } else if let Some(peer) = call.shared.peers.get(id) {
-            peer.killed.store(true, Ordering::Relaxed);
-            call.shared.watched.end_wait(*id);
-            call.shared.killed = true;
+        } else {
+            call.shared.kill(*id);
         }
     }
     chosen.len()

@@ -23,6 +23,12 @@ const POLICY: &str = "maxmemory-policy";
 /// The name of the setting for the limits of outputs.
 const OUTPUT: &str = "client-output-buffer-limit";
 
+/// The name of the setting for the password of the default user.
+const PASSWORD: &str = "requirepass";
+
+/// The name of the setting for the channels of new users.
+const CHANNELS: &str = "acl-pubsub-default";
+
 /// The name of the setting for the durability.
 const FSYNC: &str = "appendfsync";
 
@@ -48,10 +54,21 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
         ),
         ("cluster-enabled", "no"),
         (POLICY, call.shared.settings.eviction.name()),
+        (PASSWORD, call.shared.acl.password()),
+        (
+            CHANNELS,
+            if call.shared.acl.all_channels {
+                "allchannels"
+            } else {
+                "resetchannels"
+            },
+        ),
         ("save", ""),
     ];
     let numbers = numbers.map(|(name, number)| (name, number.to_string()));
     let words = words.map(|(name, word)| (name, word.to_owned()));
+    let file = call.shared.acl.file.as_ref();
+    let file = file.map_or(String::new(), |file| file.display().to_string());
     let dir = persistence.map(|persistence| ("dir", persistence.dir.display().to_string()));
     let mut values = call.shared.settings.clone();
     let list_size = values.list_max_listpack_size;
@@ -60,6 +77,7 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
         .into_iter()
         .chain(words)
         .chain(dir)
+        .chain([("aclfile", file)])
         .chain(LIST_SIZE.map(|name| (name, list_size.to_string())))
         .chain([(OUTPUT, call.shared.settings.output_limits.text())])
         .chain(changeable)
@@ -114,7 +132,7 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
     }
     let fixed = settings(call);
     let mut changed = call.shared.settings.clone();
-    let mut durability = None;
+    let (mut durability, mut password, mut all_channels) = (None, None, None);
     for (place, pair) in pairs.chunks_exact(2).enumerate() {
         let name = lower(pair[0]);
         let refuse = |why: &str| refusal(&name, why);
@@ -148,6 +166,14 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
             durability = Some(fsync(pair[1], current).map_err(refuse)?);
             continue;
         }
+        if name == PASSWORD {
+            password = Some(String::from_utf8_lossy(pair[1]).into_owned());
+            continue;
+        }
+        if name == CHANNELS {
+            all_channels = Some(channels(pair[1]).map_err(refuse)?);
+            continue;
+        }
         let value = fixed.iter().find(|(known, _)| *known == name);
         let (_, value) = value.ok_or_else(|| {
             format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
@@ -157,6 +183,11 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
         }
     }
     call.shared.set(changed);
+    let acl = &mut call.shared.acl;
+    acl.all_channels = all_channels.unwrap_or(acl.all_channels);
+    if let Some(password) = password {
+        acl.set_password(&password);
+    }
     if let Some((durability, persistence)) = durability.zip(call.shared.persistence.as_mut()) {
         persistence.set_durability(durability);
     }
@@ -166,6 +197,15 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
 
 fn refusal(name: &str, why: &str) -> String {
     format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+}
+
+/// Whether new users can use all channels.
+fn channels(word: &[u8]) -> Result<bool, &'static str> {
+    match lower(word).as_str() {
+        "allchannels" => Ok(true),
+        "resetchannels" => Ok(false),
+        _ => Err("argument(s) must be one of the following: allchannels, resetchannels"),
+    }
 }
 
 /// The durability that a value of `appendfsync` names. An interval that the server was started with stays as it is.

@@ -7,8 +7,9 @@ use loadline_resp::Protocol;
 use super::keys::database;
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX, shown, wrong_number};
-use super::{Call, Known, Words, is, other, pubsub};
+use super::{Call, Known, Words, is, other, pubsub, tracking};
 use crate::REDIS_VERSION;
+use crate::acl::{DEFAULT, Denial, GUESS_MS};
 use crate::session::Replies;
 
 pub(super) const TABLE: &[Known] = &[
@@ -77,10 +78,13 @@ fn hello(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         check_name(name)?;
     }
     if let Some((user, password)) = login {
-        log_in(call, user, password)?;
+        log_in(call, words[0], user, password)?;
+        if call.session.waiting.is_some() {
+            return Ok(());
+        }
     }
-    if !call.session.authenticated {
-        return Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time".into());
+    if call.user().is_none() {
+        return Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time".into());
     }
     call.session.protocol = protocol;
     call.session.note_mode();
@@ -119,32 +123,48 @@ fn describe(call: &mut Call<'_>) {
 
 fn auth(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     match words[1..] {
-        [_] if call.shared.password.is_none() => {
+        [_] if call
+            .shared
+            .acl
+            .user(DEFAULT)
+            .is_some_and(|user| user.has_no_password) =>
+        {
             return Err("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?".into());
         }
-        [password] => log_in(call, b"default", password)?,
-        [user, password] => log_in(call, user, password)?,
+        [password] => log_in(call, words[0], DEFAULT, password)?,
+        [user, password] => log_in(call, words[0], user, password)?,
         _ => return Err(SYNTAX.into()),
     }
-    call.reply().ok();
+    if call.session.waiting.is_none() {
+        call.reply().ok();
+    }
     Ok(())
 }
 
-fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<(), Refusal> {
-    let wanted = call.shared.password.as_ref();
-    let is_right = wanted.is_none_or(|wanted| is_same(wanted.as_bytes(), password));
-    if user != b"default" || !is_right {
+/// Makes the client one of a user. A client waits for the reply to a wrong password if there were many in this second.
+fn log_in(
+    call: &mut Call<'_>,
+    command: &[u8],
+    user: &[u8],
+    password: &[u8],
+) -> Result<(), Refusal> {
+    let known = call.shared.acl.user(user);
+    if !known.is_some_and(|known| known.is_on && known.takes(password)) {
+        let context = call.context();
+        let named = (command.to_vec(), user.to_vec());
+        call.note_denial(Denial::Login, context, named);
+        let now = call.now();
+        if call.shared.acl.note_guess(now) && !call.session.may_not_block {
+            call.wait_with(WRONG_PASSWORD, GUESS_MS);
+            return Ok(());
+        }
         return Err(WRONG_PASSWORD.into());
     }
+    call.session.user = user.to_vec();
+    call.session.peer.log_in(user);
     call.session.authenticated = true;
     call.session.note_mode();
     Ok(())
-}
-
-/// Compares in constant time, so that the duration reveals nothing about the first difference.
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
-    one.len() == other.len() && differences == 0
 }
 
 fn select(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
@@ -159,6 +179,7 @@ fn select(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 fn reset(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     call.shared.watched.forget(call.session);
     pubsub::forget(call);
+    tracking::stop(call);
     let session = &mut *call.session;
     session.queue = None;
     session.database = 0;
@@ -167,7 +188,9 @@ fn reset(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     session.peer.rename(b"");
     session.peer.resp.store(2, Ordering::Relaxed);
     session.peer.database.store(0, Ordering::Relaxed);
-    session.authenticated = call.shared.password.is_none();
+    session.authenticated = call.shared.acl.is_open();
+    session.user = DEFAULT.to_vec();
+    session.peer.log_in(DEFAULT);
     session.note_mode();
     call.reply().simple("RESET");
     Ok(())

@@ -134,7 +134,7 @@ fn list(reply: &mut Reply<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 /// The keys among the words of a command.
-fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
+pub(super) fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
     let found = find(words[0]).ok_or("ERR Invalid command specified")?;
     let known = found.known;
     if let ([_, second, ..], [_, ..]) = (words, known.subcommands)

@@ -8,8 +8,8 @@ use loadline_resp::encode::Sink as _;
 
 use super::call::Call;
 use super::refusal::{self, Refusal};
-use super::table::{Access, Found, Known, REWRITING, fits, name_of, subcommand};
-use super::{Words, connection, find, help, is, pubsub, transactions};
+use super::table::{Access, Found, Known, REWRITING, fits, subcommand};
+use super::{Words, find, help, is, transactions};
 use crate::buffer::{Output, Part};
 use crate::session::{Replies, Session};
 use crate::state::Shared;
@@ -46,6 +46,9 @@ pub(super) fn execute_words(
     if let Some(slowdown) = &shared.slowdown {
         crate::slowdown::slow_down(slowdown);
     }
+    if shared.watched.tracking.is_used() {
+        shared.begin_tracked(session.id, out);
+    }
     let begin = out.len();
     let noted = shared.noted();
     Call {
@@ -55,6 +58,9 @@ pub(super) fn execute_words(
         changed: None,
     }
     .execute(words);
+    if session.is_tracking && session.queue.is_none() && !is(words[0], "CLIENT") {
+        shared.watched.tracking.end_caching(session.id);
+    }
     if session.waiting.is_none() {
         finish(begin, noted, session, shared, out);
     }
@@ -87,6 +93,9 @@ pub(super) fn finish(
             session.unconfirmed.push(part);
         }
         shared.commit_much();
+    }
+    if shared.watched.tracking.is_used() {
+        shared.end_tracked(session, out);
     }
 }
 
@@ -148,9 +157,8 @@ impl Call<'_> {
                 return Err(refusal);
             }
         }
-        if !self.session.is_free
-            && let Some(refusal) = self.restriction(known, words)
-        {
+        let is_free = self.session.is_free && self.shared.acl.is_plain();
+        if !is_free && let Some(refusal) = self.restriction(known, words) {
             self.shared.stats.calls[found.index].rejected += 1;
             return Err(refusal);
         }
@@ -170,21 +178,6 @@ impl Call<'_> {
             return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
         }
         Ok(found)
-    }
-
-    /// The error of a command that this client cannot call now.
-    #[cold]
-    fn restriction(&self, known: &Known, words: Words<'_>) -> Option<Refusal> {
-        let is_stranger = !self.session.authenticated;
-        if is_stranger && !connection::is_for_strangers(known.name) {
-            return Some("NOAUTH Authentication required.".into());
-        }
-        let is_subscriber = pubsub::is_subscriber(self.session);
-        if is_subscriber && !pubsub::is_for_subscribers(known.name) {
-            let name = name_of(known, subcommand(known, words));
-            return Some(pubsub::refusal_of(&name));
-        }
-        None
     }
 
     /// Whether a command changes the data, directly or by a transaction.
@@ -232,6 +225,9 @@ impl Call<'_> {
         if let Err(refusal) = outcome {
             stat.failed += 1;
             self.refuse(&refusal);
+        }
+        if self.session.is_tracking {
+            self.remember(found.known, words);
         }
     }
 

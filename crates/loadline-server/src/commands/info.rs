@@ -85,6 +85,8 @@ fn clients(shared: &Shared, out: &mut String) {
     line(out, "connected_clients", shared.clients);
     line(out, "cluster_connections", 0);
     line(out, "maxclients", shared.max_clients);
+    let [(name, count), ..] = shared.watched.tracking.counts();
+    line(out, name, count);
     line(out, "blocked_clients", shared.blocked());
 }
 
@@ -105,6 +107,7 @@ fn memory(shared: &Shared, out: &mut String) {
     line(out, "mem_clients_normal", shared.waiting_output_bytes());
     line(out, "maxmemory_policy", shared.settings.eviction.name());
     line(out, "mem_allocator", "libc");
+    line(out, "lazyfree_pending_objects", 0);
 }
 
 /// Bytes in the human-readable format of Redis.
@@ -197,6 +200,9 @@ fn stats(shared: &Shared, out: &mut String) {
         ("pubsubshard_channels", Kind::Shard),
     ] {
         line(out, name, shared.pubsub.names(kind).len());
+    }
+    for (name, count) in &shared.watched.tracking.counts()[1..] {
+        line(out, name, count);
     }
     line(
         out,

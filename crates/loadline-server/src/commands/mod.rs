@@ -1,5 +1,6 @@
 //! The commands: one file per family, and the look-up of a command by its name.
 
+mod acl;
 mod bitfield;
 mod bits;
 mod blocking;
@@ -31,6 +32,7 @@ mod popping;
 mod pubsub;
 mod refusal;
 mod reply;
+mod rights;
 mod scan;
 mod scripts;
 mod server;
@@ -42,6 +44,7 @@ mod strings;
 #[cfg(test)]
 mod survival;
 mod table;
+mod tracking;
 mod transactions;
 mod waits;
 
@@ -98,6 +101,7 @@ const FAMILIES: &[(&str, &[Known])] = &[
     ("connection", connection::TABLE),
     ("connection", client::TABLE),
     ("server", server::TABLE),
+    ("server", acl::TABLE),
     ("server", describe::TABLE),
     ("transactions", transactions::TABLE),
     ("pubsub", pubsub::TABLE),

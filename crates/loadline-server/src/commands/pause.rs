@@ -40,12 +40,17 @@ pub(crate) fn resume(session: &mut Session, shared: &mut Shared, out: &mut Outpu
     }
 }
 
+/// Whether Redis could have to pass a command on to replicas although it writes no keys.
+fn can_replicate(known: &Known) -> bool {
+    ["PFCOUNT", "PUBLISH", "SPUBLISH"].contains(&known.name)
+}
+
 impl Call<'_> {
     /// Whether a command has to wait for the end of a pause.
     pub(super) fn is_paused(&self, known: &Known) -> bool {
         self.shared
             .pause
-            .is_some_and(|pause| pause.holds_all || self.is_writing(known))
+            .is_some_and(|pause| pause.holds_all || self.is_writing(known) || can_replicate(known))
     }
 
     #[cold]

@@ -67,11 +67,6 @@ pub(super) const TABLE: &[Known] = &[
         -3,
         "<key> [SAMPLES <count>]\nReturn memory in bytes used by <key> and its value. All elements are counted.",
     )]),
-    other("ACL", -2, |call, _| {
-        call.reply().bulk(b"default");
-        Ok(())
-    })
-    .with(&[sub("WHOAMI", 2, "\nReturn the current connection username.")]),
     other("SAVE", 1, save),
     other("BGSAVE", -1, save_later),
     other("BGREWRITEAOF", 1, rewrite),
@@ -109,6 +104,7 @@ fn flush(call: &mut Call<'_>, words: Words<'_>, databases: Range<usize>) -> Resu
     watched.touch_where(|database, key| {
         databases.contains(&database) && has(&stores[database], key, *now)
     });
+    watched.tracking.note_flush();
     for index in databases {
         stores[index].clear();
         if let Some(persistence) = persistence {

@@ -30,7 +30,8 @@ struct Options<'w> {
 }
 
 impl<'w> Options<'w> {
-    fn parse(words: &[&'w [u8]], may_store: bool) -> Result<Self, Refusal> {
+    /// Reads the options. BY and GET need the right to read all keys.
+    fn parse(words: &[&'w [u8]], may_store: bool, reads_all: bool) -> Result<Self, Refusal> {
         let mut options = Self::default();
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
@@ -46,7 +47,17 @@ impl<'w> Options<'w> {
                 options.store = rest.next().copied();
             } else if is(word, "BY") && rest.len() >= 1 {
                 options.by = rest.next().copied();
+                if !reads_all && options.by.is_some_and(|by| by.contains(&b'*')) {
+                    return Err(
+                        "ERR BY option of SORT denied due to insufficient ACL permissions.".into(),
+                    );
+                }
             } else if is(word, "GET") && rest.len() >= 1 {
+                if !reads_all {
+                    return Err(
+                        "ERR GET option of SORT denied due to insufficient ACL permissions.".into(),
+                    );
+                }
                 options.get.extend(rest.next());
             } else {
                 return Err(SYNTAX.into());
@@ -65,7 +76,7 @@ impl<'w> Options<'w> {
 }
 
 fn sort(call: &mut Call<'_>, words: Words<'_>, may_store: bool) -> Result<(), Refusal> {
-    let mut options = Options::parse(&words[2..], may_store)?;
+    let mut options = Options::parse(&words[2..], may_store, call.may_read_all(words))?;
     let (mut elements, is_set) = elements(call, words[1])?;
     // A pattern without a star disables sorting.
     let mut is_sorted = options.by.is_none_or(|by| by.contains(&b'*'));

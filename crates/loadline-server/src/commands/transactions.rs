@@ -3,6 +3,7 @@
 
 use super::refusal::Refusal;
 use super::{ALL, Call, Known, Words, find, is, other, read};
+use crate::acl::Denial;
 use crate::session::{Queue, Watch};
 
 pub(super) const TABLE: &[Known] = &[
@@ -80,6 +81,17 @@ fn exec(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     call.session.may_not_block = true;
     for words in queue.commands() {
         let found = find(words[0]).expect("only known commands are queued");
+        if let Some(denial) = call.denial(found.known, &words, "multi") {
+            let reason = match denial {
+                Denial::Key => "no permission to touch the specified keys",
+                Denial::Channel => "no permission to access one of the channels used as arguments",
+                Denial::Command | Denial::Login => {
+                    "no permission to execute the command or subcommand"
+                }
+            };
+            call.refuse(&format!("NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: {reason}").into());
+            continue;
+        }
         call.perform(found, &words);
     }
     call.session.may_not_block = false;

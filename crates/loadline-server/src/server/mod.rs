@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -96,12 +97,20 @@ impl Server {
             .find_map(Listener::address)
             .map_or(0, |address| address.port());
         let commands = crate::commands::names().count();
-        let mut shared = Shared::new(config.password.clone(), config.max_clients, port, commands);
+        let mut shared = Shared::new(
+            config.password.as_deref(),
+            config.max_clients,
+            port,
+            commands,
+        );
         #[cfg(feature = "slowdown")]
         {
             shared.slowdown = config.slowdown;
         }
         shared.warnings = Warnings::new(config.on_warning);
+        if let Some(path) = config.acl_file.clone() {
+            load_users(path, &mut shared)?;
+        }
         if let Some(dir) = config.dir.clone() {
             Persistence::open(dir, config.durability, &mut shared)?;
         }
@@ -259,6 +268,9 @@ impl Server {
     /// many connections wake up once instead of once per connection.
     fn answer(&mut self) {
         let first = self.listeners.len() as u64;
+        if self.shared.watched.tracking.is_used() {
+            self.post_notices();
+        }
         let receivers = self.shared.pubsub.take_listed();
         self.turn.extend(receivers.map(|id| first + id));
         let is_committed = self.shared.commit();
@@ -281,6 +293,19 @@ impl Server {
         self.turn = turn;
         if std::mem::take(&mut self.shared.killed) {
             self.close_where(Connection::is_killed);
+        }
+    }
+
+    /// Puts notices about changed keys behind the replies of their clients.
+    #[cold]
+    fn post_notices(&mut self) {
+        self.shared.send_broadcasts();
+        for id in self.shared.watched.tracking.receivers() {
+            let token = self.token_of(id);
+            if let Some(connection) = self.connections.get_mut(&token) {
+                connection.prepare_output(&mut self.shared);
+                self.turn.push(token);
+            }
         }
     }
 
@@ -460,6 +485,7 @@ impl Server {
             database.expire_some(self.shared.now, SWEEP_ENTRIES);
         }
         self.shared.note_expired();
+        self.shared.follow_tracking();
         self.shared.check_log();
         self.shared.check_rewrite();
         let is_steady = self.shared.pause.is_some() || self.shared.is_stuck();
@@ -496,6 +522,16 @@ fn note_soft_limit(
     } else {
         over_limit.remove(&token);
     }
+}
+
+/// Reads the file of users.
+fn load_users(path: PathBuf, shared: &mut Shared) -> Result<(), Error> {
+    let name = path.display().to_string();
+    let text = std::fs::read(&path).map_err(|error| error.to_string());
+    let loaded = text.and_then(|text| shared.acl.load(&name, &text));
+    loaded.map_err(|why| Error::Users { path: name, why })?;
+    shared.acl.file = Some(path);
+    Ok(())
 }
 
 /// Makes syncs of the log in the background wake the event loop: replies may wait for them, now or after CONFIG SET.

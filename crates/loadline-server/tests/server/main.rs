@@ -6,6 +6,7 @@
     reason = "a test ends with the error that it did not expect"
 )]
 
+mod acl;
 mod as_redis;
 mod blocking;
 mod clients;
@@ -21,4 +22,5 @@ mod scripts;
 mod support;
 mod survival;
 mod tools;
+mod tracking;
 mod transactions;

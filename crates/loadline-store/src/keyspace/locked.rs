@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use super::Keyspace;
+use super::{Keyspace, lock_keys};
 use crate::index::Position;
 use crate::record::Outside;
 use crate::shard::{Passed, Shard, ShardLock, lock};
@@ -123,6 +123,9 @@ impl<'k> Locked<'k> {
         if let Some(on_expiry) = &self.keyspace.on_expiry {
             on_expiry.expired(&mut std::iter::once(self.shard.slot(at).key()));
         }
+        if let Some(keys) = &self.keyspace.expired_keys {
+            lock_keys(keys).push(self.shard.slot(at).key().into());
+        }
         self.remove(at);
         self.shard.counts.expired += 1;
     }
@@ -235,6 +238,10 @@ impl<'k> Locked<'k> {
         if let Some(on_expiry) = &keyspace.on_expiry {
             let gone = self.shard.iter().filter(|slot| slot.is_gone(now));
             on_expiry.expired(&mut gone.map(|slot| slot.key()));
+        }
+        if let Some(keys) = &keyspace.expired_keys {
+            let gone = self.shard.iter().filter(|slot| slot.is_gone(now));
+            lock_keys(keys).extend(gone.map(|slot| slot.key().into()));
         }
         self.changing().expire(now, &keyspace.hasher)
     }

@@ -9,7 +9,7 @@ mod sweep;
 
 use std::fmt::Debug;
 use std::hash::BuildHasher;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use hashbrown::DefaultHashBuilder;
 
@@ -21,8 +21,8 @@ use crate::arena::PAGE_BYTES;
 pub use crate::shard::Victim;
 use crate::shard::{Shard, ShardLock, lock};
 use crate::slot::{Loose, Slot};
-use crate::sync::MutexGuard;
 use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use crate::value::{Change, Entry, Expiry, Shape, Value, View};
 
 pub(crate) use self::logged::{ByShard, LockedKey, LockedKeys, NewString, Purpose};
@@ -68,11 +68,20 @@ pub struct Keyspace {
     /// The segment of the log in which new entries lie, or one before it; 0 without a log, or where each write names it.
     segment: u32,
     on_expiry: Option<Arc<dyn OnExpiry>>,
+    /// Keys that have expired, where they are collected.
+    expired_keys: Option<ExpiredKeys>,
 }
 
 /// A function that is called with the keys of entries whose time has come, before these are freed. Their shard is locked.
 pub(crate) trait OnExpiry: Debug + Send + Sync {
     fn expired(&self, keys: &mut dyn Iterator<Item = &[u8]>);
+}
+
+/// Keys that have expired.
+type ExpiredKeys = Mutex<Vec<Box<[u8]>>>;
+
+fn lock_keys(keys: &ExpiredKeys) -> MutexGuard<'_, Vec<Box<[u8]>>> {
+    keys.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Counts of the events in a keyspace since it was created, and of the entries in it.
@@ -109,6 +118,7 @@ impl Default for Keyspace {
             snapshots: Snapshots::default(),
             segment: 0,
             on_expiry: None,
+            expired_keys: None,
         }
     }
 }
@@ -163,6 +173,20 @@ impl Keyspace {
     /// Sets the function that is called with the keys of entries whose time has come.
     pub(crate) fn on_expiry(&mut self, on_expiry: Arc<dyn OnExpiry>) {
         self.on_expiry = Some(on_expiry);
+    }
+
+    /// Collects the keys that expire from now on for [`take_expired`](Self::take_expired), or ends that.
+    pub fn collect_expired(&mut self, is_collected: bool) {
+        if is_collected != self.expired_keys.is_some() {
+            self.expired_keys = is_collected.then(Mutex::default);
+        }
+    }
+
+    /// Takes the keys that were freed because their time had come, while they are collected.
+    #[must_use]
+    pub fn take_expired(&self) -> Vec<Box<[u8]>> {
+        let keys = self.expired_keys.as_ref();
+        keys.map_or_else(Vec::new, |keys| std::mem::take(&mut *lock_keys(keys)))
     }
 
     /// Shows the value of `key` and its expiry. That is no use of the entry.

@@ -221,9 +221,14 @@ fn run(
     let may_not_block = std::mem::replace(&mut call.session.may_not_block, true);
     call.session.protocol = Protocol::Resp2;
     let limit = call.shared.settings.busy_reply_threshold;
+    if call.session.is_tracking {
+        let keys = given.keys.iter().map(|key| key.to_vec());
+        call.shared.watched.tracking.script_keys = Some(keys.collect());
+    }
     let mut nested = Nested::new(call, flags, interpreter.progress());
     let mut execute = |lua: &_, arguments: &_| nested.execute(lua, arguments);
     let outcome = interpreter.run((name, function), given, limit, &mut execute);
+    call.shared.watched.tracking.script_keys = None;
     call.session.database = database;
     call.session.protocol = protocol;
     call.session.may_not_block = may_not_block;

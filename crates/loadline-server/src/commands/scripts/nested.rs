@@ -5,6 +5,7 @@ use mlua::{Lua, MultiValue, Value};
 
 use super::progress::{Flags, Progress};
 use super::{convert, is_for_scripts};
+use crate::acl::Denial;
 use crate::buffer::Output;
 use crate::commands::{Access, Call, Found, Refusal, find, fits};
 
@@ -86,6 +87,16 @@ impl<'n, 'c> Nested<'n, 'c> {
         }
         if !is_for_scripts(known.name) {
             return Err("ERR This Redis command is not allowed from script".into());
+        }
+        if let Some(denial) = self.call.denial(known, words, "lua") {
+            let why = match denial {
+                Denial::Key => {
+                    "can't access at least one of the keys mentioned in the command arguments"
+                }
+                Denial::Channel => "can't publish to the channel mentioned in the command",
+                Denial::Command | Denial::Login => "can't run this command or subcommand",
+            };
+            return Err(format!("ERR The user executing the script {why}").into());
         }
         if known.access == Access::Write {
             if self.flags.no_writes {

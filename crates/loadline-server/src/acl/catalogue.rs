@@ -1,0 +1,119 @@
+//! Commands and subcommands as the rules of users know them: with categories and the access to their keys.
+
+use std::sync::LazyLock;
+
+use hashbrown::HashMap;
+
+/// The categories, in the order of ACL CAT.
+pub(crate) const CATEGORIES: [&str; 21] = [
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+];
+
+/// A row for each command of Redis 7.0, with those that this server has in addition: its name, a letter for each key that
+/// differs in its access (the last one is for all further keys), and its categories. The letters are `r` and `w` for keys
+/// that are read and written, `b` for both, `-` for neither, and a point without keys.
+const ROWS: &str = include_str!("commands.txt");
+
+/// A command or a subcommand.
+#[derive(Debug)]
+pub(crate) struct Item {
+    /// In lower case, a subcommand with its command: `config|get`.
+    pub(crate) name: &'static str,
+    access: &'static str,
+    /// The bits of its categories.
+    categories: u32,
+}
+
+impl Item {
+    pub(crate) fn is_in(&self, category: usize) -> bool {
+        self.categories & 1 << category != 0
+    }
+
+    /// Whether the key at a place among the keys is read and whether it is written.
+    pub(crate) fn access(&self, place: usize) -> (bool, bool) {
+        let letters = self.access.as_bytes();
+        let letter = letters.get(place).or(letters.last());
+        match letter {
+            Some(b'r') => (true, false),
+            Some(b'w') => (false, true),
+            Some(b'b') => (true, true),
+            _ => (false, false),
+        }
+    }
+}
+
+/// All commands and subcommands. A command is followed by its subcommands.
+#[derive(Debug)]
+pub(crate) struct Catalogue {
+    pub(crate) items: Vec<Item>,
+    places: HashMap<&'static str, usize>,
+}
+
+impl Catalogue {
+    pub(crate) fn get() -> &'static Self {
+        static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::new);
+        &CATALOGUE
+    }
+
+    fn new() -> Self {
+        let items: Vec<Item> = ROWS.lines().filter_map(item).collect();
+        let places = items.iter().enumerate();
+        let places = places.map(|(place, item)| (item.name, place)).collect();
+        Self { items, places }
+    }
+
+    /// The place of a command or a subcommand, in any case.
+    pub(crate) fn place(&self, name: &[u8]) -> Option<usize> {
+        let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();
+        self.places.get(name.as_str()).copied()
+    }
+
+    /// The places of the subcommands of a command.
+    pub(crate) fn subcommands(&self, place: usize) -> impl Iterator<Item = usize> {
+        let name = self.items[place].name;
+        let rest = self.items.iter().enumerate().skip(place + 1);
+        rest.take_while(move |(_, item)| {
+            let rest = item.name.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with('|'))
+        })
+        .map(|(place, _)| place)
+    }
+}
+
+/// Reads a row.
+fn item(row: &'static str) -> Option<Item> {
+    let (name, rest) = row.split_once(' ')?;
+    let (access, names) = rest.split_once(' ')?;
+    let bits = names.split(' ').filter_map(category);
+    Some(Item {
+        name,
+        access,
+        categories: bits.fold(0, |bits, category| bits | 1 << category),
+    })
+}
+
+/// The number of a category.
+pub(crate) fn category(name: &str) -> Option<usize> {
+    let mut known = CATEGORIES.iter();
+    known.position(|known| known.eq_ignore_ascii_case(name))
+}
