@@ -8,7 +8,7 @@ use loadline_resp::encode::Sink as _;
 
 use super::call::Call;
 use super::refusal::{self, Refusal};
-use super::table::{Access, Found, Known, REWRITING, fits, subcommand};
+use super::table::{Access, Found, Known, fits, subcommand};
 use super::{Words, find, help, is, transactions};
 use crate::buffer::{Output, Part};
 use crate::session::{Replies, Session};
@@ -191,8 +191,8 @@ impl Call<'_> {
     pub(super) fn is_growing(&self, known: &Known) -> bool {
         match &self.session.queue {
             Some(queue) if known.name == "EXEC" => queue.grows,
-            Some(_) => known.grows() || !transactions::ends_one(known.name),
-            None => known.grows(),
+            Some(_) => known.grows || !transactions::ends_one(known.name),
+            None => known.grows,
         }
     }
 
@@ -200,7 +200,7 @@ impl Call<'_> {
     fn is_adding_to_log(&self, known: &Known) -> bool {
         match &self.session.queue {
             Some(queue) if known.name == "EXEC" => queue.grows,
-            _ => known.grows() || REWRITING.contains(&known.name),
+            _ => known.grows_log,
         }
     }
 
@@ -254,7 +254,7 @@ impl Call<'_> {
 
     pub(super) fn queue(&mut self, known: &Known, words: Words<'_>) {
         if let Some(queue) = &mut self.session.queue {
-            queue.grows |= known.grows();
+            queue.grows |= known.grows;
             queue.writes |= known.access == Access::Write;
             queue.push(words);
         }

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use super::interpreter::Given;
 use super::library::{Libraries, Loaded};
-use super::{Interpreter, Subject, run};
+use super::{EVALUATED, Interpreter, Subject, run};
 use crate::commands::glob::glob;
 use crate::commands::numbers::integer;
 use crate::commands::refusal::{Refusal, no_such_form};
-use crate::commands::{Access, Call, Known, Words, dump, find, is, other, sub};
+use crate::commands::{Call, Known, Words, dump, find, is, other, read, sub, write};
 use crate::state::Shared;
 
 pub(in crate::commands) const TABLE: &[Known] = &[
-    super::eval("FCALL", Access::Write, |call, words| {
+    write("FCALL", -3, EVALUATED, |call, words| {
         fcall(call, words, false)
     }),
-    super::eval("FCALL_RO", Access::Read, |call, words| {
+    read("FCALL_RO", -3, EVALUATED, |call, words| {
         fcall(call, words, true)
     }),
     other("FUNCTION", -2, function).with(&[

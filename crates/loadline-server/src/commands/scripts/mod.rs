@@ -13,7 +13,7 @@ use loadline_resp::Protocol;
 
 use super::numbers::integer;
 use super::refusal::{Refusal, no_such_form};
-use super::{Access, Call, Keys, Known, Words, find, is, other, sub};
+use super::{Call, Keys, Known, Words, find, is, other, read, sub, write};
 pub(crate) use interpreter::Interpreter;
 use interpreter::{Given, Script};
 pub(crate) use library::Libraries;
@@ -21,17 +21,20 @@ use mlua::Function;
 use nested::Nested;
 use progress::Flags;
 
+/// The keys of the commands that run a script.
+const EVALUATED: Keys = Keys::CountedOrNone(2);
+
 pub(super) const TABLE: &[Known] = &[
-    eval("EVAL", Access::Write, |call, words| {
+    write("EVAL", -3, EVALUATED, |call, words| {
         eval_text(call, words, false)
     }),
-    eval("EVAL_RO", Access::Read, |call, words| {
+    read("EVAL_RO", -3, EVALUATED, |call, words| {
         eval_text(call, words, true)
     }),
-    eval("EVALSHA", Access::Write, |call, words| {
+    write("EVALSHA", -3, EVALUATED, |call, words| {
         eval_digest(call, words, false)
     }),
-    eval("EVALSHA_RO", Access::Read, |call, words| {
+    read("EVALSHA_RO", -3, EVALUATED, |call, words| {
         eval_digest(call, words, true)
     }),
     other("SCRIPT", -2, script).with(&[
@@ -58,17 +61,6 @@ pub(super) const TABLE: &[Known] = &[
         ),
     ]),
 ];
-
-const fn eval(name: &'static str, access: Access, handler: super::table::Handler) -> Known {
-    Known {
-        name,
-        arity: -3,
-        access,
-        keys: Keys::CountedOrNone(2),
-        subcommands: &[],
-        handler,
-    }
-}
 
 /// Digits of a SHA-1.
 const DIGEST_DIGITS: usize = 40;

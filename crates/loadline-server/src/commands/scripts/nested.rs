@@ -103,12 +103,12 @@ impl<'n, 'c> Nested<'n, 'c> {
                 return Err("ERR Write commands are not allowed from read-only scripts.".into());
             }
             let shared = &mut *self.call.shared;
-            if let Some(refusal) = shared.unwritable(known.grows()) {
+            if let Some(refusal) = shared.unwritable(known.grows) {
                 return Err(refusal);
             }
             // A script that has written goes on, so that its effects stay together.
             let is_limited = shared.settings.maxmemory > 0 && !self.flags.allow_oom;
-            if is_limited && known.grows() && !self.progress.has_written() && !shared.make_room() {
+            if is_limited && known.grows && !self.progress.has_written() && !shared.make_room() {
                 return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
             }
             self.progress.note_write();
