@@ -107,6 +107,7 @@ impl Input {
 
     /// Room for more bytes; it moves those of messages that were taken out of the way. The memory is never
     /// more than about twice what was received.
+    #[inline]
     pub(super) fn room(&mut self) -> &mut [u8] {
         if self.start == self.end && self.held.is_none() {
             (self.start, self.scanned, self.end) = (0, 0, 0);
@@ -114,6 +115,15 @@ impl Input {
                 self.buf = Vec::new();
             }
         }
+        if self.end == self.buf.len() || self.filled {
+            self.make_room();
+        }
+        &mut self.buf[self.end..]
+    }
+
+    /// Makes the buffer larger, or moves its messages to the front.
+    #[cold]
+    fn make_room(&mut self) {
         let kept = self.held.as_ref().map_or(self.start, |held| held.start);
         let len = self.buf.len();
         if self.filled && len < BUSY_BYTES {
@@ -131,7 +141,6 @@ impl Input {
                 self.buf.resize((2 * len).max(FIRST_BYTES), 0);
             }
         }
-        &mut self.buf[self.end..]
     }
 
     /// Keeps `message`, which was just taken, and those behind it until [`Input::release`] or [`Input::rewind`].

@@ -115,6 +115,7 @@ impl<'c> Incoming<'c> {
     }
 
     /// Takes the replies that the request did not read.
+    #[inline]
     pub(super) fn finish(&mut self) {
         while self.left > 0 && self.fault.is_none() {
             // A fault is kept, and ends the loop.

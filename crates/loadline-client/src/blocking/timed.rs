@@ -133,7 +133,8 @@ impl TimedSocket {
     }
 
     /// Writes all of the bytes by the deadline.
-    #[inline]
+    // See `Connection::write_out`.
+    #[inline(always)]
     pub(super) fn write_all(
         &mut self,
         bytes: &[u8],

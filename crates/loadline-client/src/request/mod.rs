@@ -131,7 +131,8 @@ impl<'b> Requests<'b> {
     }
 
     /// Appends the number of words and the name.
-    #[inline]
+    // It is called in one place.
+    #[inline(always)]
     fn head(&mut self, count: usize, name: &str) {
         let name = name.as_bytes();
         // Nearly all commands are this short, and the two numbers are one digit each.
@@ -204,6 +205,8 @@ impl<'b> Requests<'b> {
     ///
     /// # Errors
     /// `Usage` if they cannot be sent.
+    // As a call, what it takes and returns is copied piece by piece, which takes longer than to look at the fault.
+    #[inline]
     pub(crate) fn finish(self) -> Result<Summary, Error> {
         self.fault.map_or(Ok(self.summary), Err)
     }
