@@ -5,6 +5,7 @@ use std::ops::Index;
 use memchr::memchr;
 
 use crate::error::{Error, RequestFault};
+use crate::head;
 use crate::inline;
 use crate::limits::Limits;
 use crate::number::{LENGTH_LINE_BYTES, unsigned};
@@ -199,6 +200,11 @@ impl RequestParser {
 
     /// Reads the length line of an array.
     fn array(&mut self, buf: &[u8], searched: usize) -> Result<Step, RequestFault> {
+        if let Some((args @ 1.., bytes)) = head::length(buf, b'*')
+            && (args as u64 <= UNAUTHENTICATED_ARGS || self.authenticated)
+        {
+            return Ok(self.enter(bytes, args as u64));
+        }
         let Some(line) = length_line(buf, searched, &self.limits, RequestFault::MultibulkLine)?
         else {
             self.state = State::Start {
@@ -227,12 +233,14 @@ impl RequestParser {
         if args == 0 {
             return Ok(Step::Empty(bytes));
         }
+        Ok(self.enter(bytes, args))
+    }
+
+    /// Begins an array of `left` arguments, the first of which starts at `at`.
+    fn enter(&mut self, at: usize, left: u64) -> Step {
         self.clear_args();
-        self.state = State::Args {
-            at: bytes,
-            left: args,
-        };
-        Ok(Step::Entered)
+        self.state = State::Args { at, left };
+        Step::Entered
     }
 
     /// Reads arguments of an array as far as they are there.
@@ -255,6 +263,15 @@ impl RequestParser {
     /// Reads the argument at `at`, if it is complete.
     fn argument(&self, buf: &[u8], at: usize) -> Result<Option<Span>, RequestFault> {
         let rest = buf.get(at..).unwrap_or_default();
+        if let Some(text) = head::bulk(rest)
+            && text.len() as u64 <= self.limits.max_bulk_bytes
+            && (text.len() as u64 <= UNAUTHENTICATED_BULK_BYTES || self.authenticated)
+        {
+            return Ok(Some(Span {
+                start: at + text.start,
+                end: at + text.end,
+            }));
+        }
         let Some(&first) = rest.first() else {
             return Ok(None);
         };
