@@ -191,11 +191,7 @@ mod tests {
         for feature in with {
             assert!(features.contains(&feature), "{feature}: {flag}");
         }
-        let without = [
-            "loadline/engines-all",
-            "loadline/rocksdb",
-            "loadline-cache/rocksdb",
-        ];
+        let without = ["loadline/rocksdb", "loadline-cache/rocksdb"];
         for feature in without {
             assert!(!features.contains(&feature), "{feature}: {flag}");
         }

@@ -89,7 +89,6 @@
 //! | --- | --- |
 //! | `tokio` | the interfaces for tasks |
 //! | `bitcode`, `postcard`, `message-pack`, `prost`, `json`, `rkyv` | a codec each, in [`codec`] |
-//! | `bytes` | [`Weigh`] for `bytes::Bytes` |
 //! | `tracing` | spans and events of lookups for the `tracing` crate |
 //! | `lz4`, `zstd` | compression of large values |
 //! | `heed`, `redb`, `fjall`, `rocksdb` | a store each, in [`engines`] |

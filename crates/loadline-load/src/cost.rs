@@ -1,4 +1,4 @@
-//! What a block cost: CPU time of the generator and figures of the target.
+//! Cost of a block: CPU time of the generator and figures of the target.
 
 use std::time::Duration;
 

@@ -454,7 +454,7 @@ impl Shared {
     }
 }
 
-/// What the server keeps for itself, also in the log.
+/// Entries that the server keeps for itself, also in the log.
 impl Shared {
     /// All entries, by key.
     pub(crate) fn own_strings(&self) -> Vec<(Vec<u8>, Vec<u8>)> {

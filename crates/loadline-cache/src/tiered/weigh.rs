@@ -237,8 +237,6 @@ macro_rules! tuples {
 
 tuples! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
 
-#[cfg(feature = "bytes")]
-#[cfg_attr(docsrs, doc(cfg(feature = "bytes")))]
 impl Weigh for bytes::Bytes {
     /// A part of a larger buffer is weighed as the part.
     fn held_bytes(&self) -> usize {

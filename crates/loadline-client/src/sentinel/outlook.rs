@@ -30,7 +30,7 @@ const UNSETTLED: Duration = Duration::from_secs(3);
 /// The most sentinels of a name.
 const MOST_SENTINELS: usize = 16;
 
-/// What is known about the servers behind a name.
+/// Knowledge about the servers behind a name.
 #[derive(Debug)]
 pub(crate) struct Outlook {
     name: String,
@@ -81,7 +81,7 @@ pub(crate) enum Verdict {
     Go(Node),
     /// Some sentinels have not answered yet. The time is that of the next look, if no change comes before.
     Wait(Option<Instant>),
-    /// Why there is none.
+    /// There is none, for this reason.
     None(Error),
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Handle {
     watch: Arc<Watch>,
 }
 
-/// What the threads and the connections share.
+/// State that the threads and the connections share.
 pub(crate) struct Watch {
     state: Mutex<State>,
     /// The outlook has changed.

@@ -239,18 +239,18 @@ mod tests {
     }
 
     #[derive(Debug, Clone)]
-    enum Step {
+    enum Action {
         Push { delay_us: u64, bytes: Vec<u8> },
         Take { most: usize },
         Wait { us: u64 },
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    fn steps() -> impl Strategy<Value = Vec<Action>> {
         let step = prop_oneof![
             (0..2_000u64, prop::collection::vec(any::<u8>(), 0..300))
-                .prop_map(|(delay_us, bytes)| Step::Push { delay_us, bytes }),
-            (0..500usize).prop_map(|most| Step::Take { most }),
-            (0..1_000u64).prop_map(|us| Step::Wait { us }),
+                .prop_map(|(delay_us, bytes)| Action::Push { delay_us, bytes }),
+            (0..500usize).prop_map(|most| Action::Take { most }),
+            (0..1_000u64).prop_map(|us| Action::Wait { us }),
         ];
         prop::collection::vec(step, 1..120)
     }
@@ -266,7 +266,7 @@ mod tests {
             let mut latest = now;
             for step in steps {
                 match step {
-                    Step::Push { delay_us, mut bytes } => {
+                    Action::Push { delay_us, mut bytes } => {
                         bytes.truncate(line.room());
                         let due = now + Duration::from_micros(delay_us);
                         line.push(due, &bytes);
@@ -277,13 +277,13 @@ mod tests {
                         // A piece is charged when the next one arrives, so the limit can be exceeded by one.
                         prop_assert!(line.len() <= LIMIT);
                     }
-                    Step::Take { most } => {
+                    Action::Take { most } => {
                         let due = naive.iter().take_while(|(release, _)| *release <= now).count();
                         let expected: Vec<u8> =
                             naive.drain(..due.min(most)).map(|(_, byte)| byte).collect();
                         prop_assert_eq!(taken(&mut line, now, most), expected);
                     }
-                    Step::Wait { us } => now += Duration::from_micros(us),
+                    Action::Wait { us } => now += Duration::from_micros(us),
                 }
                 prop_assert_eq!(line.len(), naive.len());
                 let next = naive.iter().map(|(release, _)| *release).find(|release| *release > now);

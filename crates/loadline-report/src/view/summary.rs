@@ -1,4 +1,4 @@
-//! What each subject carried at most, in sentences.
+//! The highest load that each subject carried, in sentences.
 
 use loadline_measure::record::Case;
 use loadline_measure::summary::{self, Limit, Summary};

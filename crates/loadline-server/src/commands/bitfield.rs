@@ -118,16 +118,16 @@ enum Action {
     Add(i64, Overflow),
 }
 
-/// A part of a command.
+/// A subcommand of BITFIELD.
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct Subcommand {
     action: Action,
     width: Width,
     /// The first bit.
     offset: usize,
 }
 
-impl Step {
+impl Subcommand {
     /// The index behind its last byte.
     fn end(self) -> usize {
         (self.offset + self.width.bits as usize).div_ceil(8)
@@ -152,7 +152,7 @@ impl Step {
     }
 }
 
-fn parse(words: &[&[u8]]) -> Result<Vec<Step>, Refusal> {
+fn parse(words: &[&[u8]]) -> Result<Vec<Subcommand>, Refusal> {
     let mut steps = Vec::new();
     let mut overflow = Overflow::Wrap;
     let mut rest = words;
@@ -176,7 +176,7 @@ fn parse(words: &[&[u8]]) -> Result<Vec<Step>, Refusal> {
             Some(number) if is(name, "SET") => Action::Set(integer(number)?, overflow),
             Some(number) => Action::Add(integer(number)?, overflow),
         };
-        steps.push(Step {
+        steps.push(Subcommand {
             action,
             width,
             offset,
@@ -255,7 +255,7 @@ fn bitfield(call: &mut Call<'_>, words: Words<'_>, may_write: bool) -> Result<()
 }
 
 /// Performs steps that only read.
-fn get(call: &mut Call<'_>, key: &[u8], steps: &[Step]) -> Result<(), Refusal> {
+fn get(call: &mut Call<'_>, key: &[u8], steps: &[Subcommand]) -> Result<(), Refusal> {
     call.show(key, |value, reply| {
         let bytes = match value {
             Some(View::String(bytes)) => bytes,

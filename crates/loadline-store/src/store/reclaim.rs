@@ -135,7 +135,7 @@ struct Task {
 
 /// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum Swept {
     /// It has swept shards.
     Shard,
     /// It has come to the end of a sweep.
@@ -244,11 +244,11 @@ impl Reclaim {
         while owed >= each && !is_done {
             owed -= each;
             match self.step(databases, log, OWN_STEPS) {
-                Ok(Step::Shard) => {}
-                Ok(Step::Done) => is_done = true,
+                Ok(Swept::Shard) => {}
+                Ok(Swept::Done) => is_done = true,
                 // An error of the log stays in it, and the next write returns it. When there is no
                 // room, the shard waits until there is some.
-                Ok(Step::Nothing) | Err(_) => owed = 0,
+                Ok(Swept::Nothing) | Err(_) => owed = 0,
             }
         }
         self.owed.store(owed, Ordering::Relaxed);
@@ -282,11 +282,11 @@ impl Reclaim {
         self.assess(log, databases, load);
         while self.is_active() && !stops() {
             match self.step(databases, log, SHARED_STEPS)? {
-                Step::Shard => {
+                Swept::Shard => {
                     log.prepare();
                     self.write_back(log, databases)?;
                 }
-                Step::Done => {
+                Swept::Done => {
                     if log.is_tight() {
                         self.remove(log, databases)?;
                     }
@@ -295,7 +295,7 @@ impl Reclaim {
                         break;
                     }
                 }
-                Step::Nothing => break,
+                Swept::Nothing => break,
             }
         }
         match stops() {
@@ -370,9 +370,9 @@ impl Reclaim {
         while self.progress().reclaimed < end {
             let step = self.step_of(databases, log, SHARED_STEPS, PART)?;
             match step {
-                Step::Shard => {}
-                Step::Done => self.remove(log, databases)?,
-                Step::Nothing => break,
+                Swept::Shard => {}
+                Swept::Done => self.remove(log, databases)?,
+                Swept::Nothing => break,
             }
         }
         self.remove(log, databases)?;
@@ -391,7 +391,7 @@ impl Reclaim {
         databases: &[Keyspace],
         log: &Log,
     ) -> Result<u32, Error> {
-        if self.reclaimed() < end && self.step_of(databases, log, OWN_STEPS, PART)? == Step::Done {
+        if self.reclaimed() < end && self.step_of(databases, log, OWN_STEPS, PART)? == Swept::Done {
             self.assess(log, databases, Load::Busy);
         }
         Ok(self.reclaimed())
@@ -408,10 +408,10 @@ impl Reclaim {
 
     /// A step of a sweep. While a snapshot keeps the segments of the last one, there is nothing to do: entries would be
     /// copied again and again.
-    fn step(&self, databases: &[Keyspace], log: &Log, steps: usize) -> Result<Step, Error> {
+    fn step(&self, databases: &[Keyspace], log: &Log, steps: usize) -> Result<Swept, Error> {
         let progress = self.progress();
         if progress.removable.is_some() && databases.iter().any(Keyspace::has_snapshots) {
-            return Ok(Step::Nothing);
+            return Ok(Swept::Nothing);
         }
         drop(progress);
         let is_whole = self.is_whole.load(Ordering::Relaxed);
@@ -426,12 +426,12 @@ impl Reclaim {
         log: &Log,
         steps: usize,
         part: u32,
-    ) -> Result<Step, Error> {
+    ) -> Result<Swept, Error> {
         let mut progress = self.progress();
         let task = loop {
             let sweep = progress.sweep.or_else(|| progress.next_sweep(log, part));
             let Some(sweep) = sweep else {
-                return Ok(Step::Nothing);
+                return Ok(Swept::Nothing);
             };
             progress.sweep = Some(sweep);
             if let Some(task) = progress.next_task(databases, steps) {
@@ -439,7 +439,7 @@ impl Reclaim {
             }
             if progress.in_work == 0 {
                 progress.end_sweep(log, sweep.until)?;
-                return Ok(Step::Done);
+                return Ok(Swept::Done);
             }
             // The last ones are about to end.
             progress.waiting += 1;
@@ -466,7 +466,7 @@ impl Reclaim {
             self.shard_ended.notify_all();
         }
         drop(progress);
-        copied.map(|()| Step::Shard)
+        copied.map(|()| Swept::Shard)
     }
 }
 

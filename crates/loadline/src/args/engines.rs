@@ -20,7 +20,7 @@ Examples:
 
 Engines: map (a plain hash table), store (our own), heed (LMDB), redb, fjall, redis (redis-server
 over TCP), redis-unix (over a Unix socket), embedded (our own server over TCP), spawn:PROGRAM,
-spawn-unix:PROGRAM. A build with --features engines-all has rocksdb and sqlite, too.
+spawn-unix:PROGRAM. A build with --features rocksdb,sqlite has those, too.
 
 Classes of durability: memory (nothing survives the process), process (acknowledged writes
 survive kill -9), interval:T (synced to disk every T), always (synced before every reply).

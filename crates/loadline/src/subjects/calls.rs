@@ -42,7 +42,7 @@ enum Verb {
 
 /// One call with its arguments, as parts that are assembled for every operation.
 #[derive(Debug, Clone)]
-struct Step {
+struct PreparedCall {
     verb: Verb,
     arguments: Vec<Vec<Part>>,
 }
@@ -117,8 +117,8 @@ pub(super) fn load(
 /// One thread's access to the engine.
 struct CommandCallee {
     store: Arc<dyn KeyValue>,
-    operations: Arc<[Vec<Step>]>,
-    places: Vec<Place>,
+    operations: Arc<[Vec<PreparedCall>]>,
+    places: Vec<PreparedOperation>,
     /// Buffer for values that are read, which a caller would copy too.
     out: Vec<u8>,
     /// Text of the last error.
@@ -127,7 +127,7 @@ struct CommandCallee {
 
 /// A prepared operation.
 #[derive(Debug, Clone, Default)]
-struct Place {
+struct PreparedOperation {
     operation: usize,
     bytes: Vec<u8>,
     /// End of each argument in `bytes`, for all steps in sequence.
@@ -159,7 +159,7 @@ impl CommandCallee {
         Ok(Self {
             store: engine.connect().map_err(|error| broken(&error))?,
             operations,
-            places: vec![Place::default(); AHEAD],
+            places: vec![PreparedOperation::default(); AHEAD],
             out: Vec::new(),
             sentence: String::new(),
         })
@@ -233,7 +233,7 @@ enum Answer {
 /// The arguments of a step.
 #[derive(Debug, Clone, Copy)]
 struct Arguments<'p> {
-    place: &'p Place,
+    place: &'p PreparedOperation,
     first: usize,
     count: usize,
 }
@@ -252,7 +252,7 @@ impl<'p> Arguments<'p> {
     }
 }
 
-fn step(call: &Call) -> Option<Step> {
+fn step(call: &Call) -> Option<PreparedCall> {
     let verb = verb(call)?;
     // The time to live is stored in the verb.
     let taken = if matches!(verb, Verb::SetFor(_)) {
@@ -260,7 +260,7 @@ fn step(call: &Call) -> Option<Step> {
     } else {
         call.arguments.len()
     };
-    Some(Step {
+    Some(PreparedCall {
         verb,
         arguments: call.arguments[..taken].to_vec(),
     })

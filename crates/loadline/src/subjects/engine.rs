@@ -96,7 +96,7 @@ impl EngineSubject {
                     verbs: verbs.clone(),
                     names: names.clone(),
                     size: case.batch.unwrap_or(1),
-                    places: vec![Place::default(); AHEAD],
+                    places: vec![PreparedCommand::default(); AHEAD],
                     out: Vec::new(),
                     sentence: String::new(),
                     next: 0,
@@ -271,7 +271,7 @@ struct EngineCallee {
     names: Names,
     /// Keys per call.
     size: u32,
-    places: Vec<Place>,
+    places: Vec<PreparedCommand>,
     /// Buffer for values that are read, which an application would copy too.
     out: Vec<u8>,
     /// Text of the last error.
@@ -287,7 +287,7 @@ struct EngineCallee {
 
 /// A prepared call.
 #[derive(Debug, Clone, Default)]
-struct Place {
+struct PreparedCommand {
     command: usize,
     keys: Keys,
     /// The writes of a call that writes.
@@ -446,7 +446,7 @@ mod tests {
                 verbs: vec![Verb::Put],
                 names: Names::new("p:", 1),
                 size: 1,
-                places: vec![Place::default(); 3],
+                places: vec![PreparedCommand::default(); 3],
                 out: Vec::new(),
                 sentence: String::new(),
                 next: 0,

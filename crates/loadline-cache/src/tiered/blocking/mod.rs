@@ -34,7 +34,7 @@ type Load<K, V> = Box<dyn Fn(&K) -> Result<Option<V>, LoadError> + Send + Sync>;
 ///
 /// Clones are handles of the same cache. See the [documentation of the crate](crate) for what it guarantees.
 pub struct Cache<K: Key, V> {
-    shared: Arc<Shared<K, V>>,
+    shared: Arc<BlockingShared<K, V>>,
     background: Arc<Background<K>>,
 }
 
@@ -54,7 +54,7 @@ struct Background<K> {
 }
 
 /// The parts that handles and the threads in the background share.
-struct Shared<K, V> {
+struct BlockingShared<K, V> {
     core: Core<K, V>,
     link: Option<Link>,
     load: Load<K, V>,
@@ -69,14 +69,14 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
     ) -> Self {
         let refreshes = core.refreshes();
         let writes = core.writes_below();
-        let shared = Arc::new(Shared { core, link, load });
+        let shared = Arc::new(BlockingShared { core, link, load });
         if let Some(notices) = notices {
             let shared = Arc::downgrade(&shared);
             spawn("cache-notices", move || notices.take(&shared));
         }
         let background = Background {
-            refreshes: refreshes.then(|| Shared::start_refreshing(&shared)),
-            drains: writes.then(|| Shared::start_draining(&shared)),
+            refreshes: refreshes.then(|| BlockingShared::start_refreshing(&shared)),
+            drains: writes.then(|| BlockingShared::start_draining(&shared)),
         };
         Self {
             shared,
@@ -240,13 +240,13 @@ impl<K: Key, V: Send + Sync + 'static> Cache<K, V> {
 /// Time that `flush` tries.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
 
-impl<K: Key, V> AsRef<Core<K, V>> for Shared<K, V> {
+impl<K: Key, V> AsRef<Core<K, V>> for BlockingShared<K, V> {
     fn as_ref(&self) -> &Core<K, V> {
         &self.core
     }
 }
 
-impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
+impl<K: Key, V: Send + Sync + 'static> BlockingShared<K, V> {
     /// Performs what a call needs, until all its keys are answered.
     fn run(self: &Arc<Self>, fetch: &mut Fetch<K, V>) {
         perform!(self, fetch, std::thread::sleep, wait);
@@ -262,7 +262,7 @@ impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
     }
 }
 
-impl<K: Key, V> Shared<K, V> {
+impl<K: Key, V> BlockingShared<K, V> {
     fn store(&self) -> Result<&dyn KeyValue, Failure> {
         let link = self.link.as_ref().ok_or(Failure::NotDone)?;
         let store = link.store().unwrap_or_else(|error| {
@@ -325,7 +325,7 @@ impl<K: Key, V> Shared<K, V> {
     }
 }
 
-impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
+impl<K: Key, V: Send + Sync + 'static> BlockingShared<K, V> {
     fn start_draining(shared: &Arc<Self>) -> SyncSender<()> {
         let (sender, signals) = sync_channel(1);
         let shared = Arc::clone(shared);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::super::failure::Failure;
 use super::super::fetch::{Fetch, Loading, Question};
 use super::super::key::Key;
-use super::{Shared, timed};
+use super::{BlockingShared, timed};
 use crate::LoadError;
 use crate::{Begun, Rest};
 
@@ -109,7 +109,7 @@ impl<V> Race<V> {
     }
 }
 
-impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
+impl<K: Key, V: Send + Sync + 'static> BlockingShared<K, V> {
     /// Reads the keys of a question. If the read takes longer than it should, its values are loaded beside it, one after the
     /// other, until the read has ended.
     pub(super) fn ask(self: &Arc<Self>, fetch: &mut Fetch<K, V>, question: Question<'_>) {

@@ -57,7 +57,7 @@ type Load<K, V> = Box<dyn Fn(K) -> Loaded<V> + Send + Sync>;
 ///
 /// A call that is dropped ends the load that it performs; another call that waits for the same key then loads it.
 pub struct AsyncCache<K: Key, V> {
-    shared: Arc<Shared<K, V>>,
+    shared: Arc<AsyncShared<K, V>>,
 }
 
 impl<K: Key, V> Clone for AsyncCache<K, V> {
@@ -68,7 +68,7 @@ impl<K: Key, V> Clone for AsyncCache<K, V> {
     }
 }
 
-struct Shared<K: Key, V> {
+struct AsyncShared<K: Key, V> {
     core: Core<K, V>,
     link: Option<AsyncLink>,
     load: Load<K, V>,
@@ -83,7 +83,7 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
         notices: Option<Notices>,
         load: Load<K, V>,
     ) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(AsyncShared {
             core,
             link,
             load,
@@ -257,7 +257,7 @@ impl<K: Key, V: Send + Sync + 'static> AsyncCache<K, V> {
 }
 
 /// A refresh that is counted until it ends, in whatever way.
-struct Refreshing<K: Key, V>(Arc<Shared<K, V>>);
+struct Refreshing<K: Key, V>(Arc<AsyncShared<K, V>>);
 
 impl<K: Key, V> Drop for Refreshing<K, V> {
     fn drop(&mut self) {
@@ -266,7 +266,7 @@ impl<K: Key, V> Drop for Refreshing<K, V> {
 }
 
 /// The task that writes the backlog, until it ends, in whatever way.
-struct Draining<K: Key, V>(Arc<Shared<K, V>>);
+struct Draining<K: Key, V>(Arc<AsyncShared<K, V>>);
 
 impl<K: Key, V> Drop for Draining<K, V> {
     fn drop(&mut self) {
@@ -274,13 +274,13 @@ impl<K: Key, V> Drop for Draining<K, V> {
     }
 }
 
-impl<K: Key, V> AsRef<Core<K, V>> for Shared<K, V> {
+impl<K: Key, V> AsRef<Core<K, V>> for AsyncShared<K, V> {
     fn as_ref(&self) -> &Core<K, V> {
         &self.core
     }
 }
 
-impl<K: Key, V: Send + Sync + 'static> Shared<K, V> {
+impl<K: Key, V: Send + Sync + 'static> AsyncShared<K, V> {
     /// Performs what a call needs, until all its keys are answered.
     async fn run(self: &Arc<Self>, fetch: &mut Fetch<K, V>) {
         perform!(self, fetch, tokio::time::sleep, outcome, await);

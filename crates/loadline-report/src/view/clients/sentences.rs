@@ -196,7 +196,7 @@ fn faults(clients: &Clients) -> Option<String> {
     })
 }
 
-/// What was seen of any driver, each with the drivers.
+/// Findings of the runs with faults, each with its drivers.
 fn seen<'f>(found: &'f FaultFindings<'_>) -> Vec<(&'f [&'f str], String)> {
     let deadly: Vec<&str> = found.deadly.iter().map(|fault| fault.as_str()).collect();
     let over = words::duration(found.waited_ns as f64);

@@ -237,7 +237,7 @@ pub(super) fn xautoclaim(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Re
 
 /// The result of XAUTOCLAIM.
 #[derive(Debug, Default)]
-struct Found {
+struct Claimed {
     /// The entry to go on with; 0-0 at the end.
     next: StreamId,
     claimed: usize,
@@ -250,12 +250,12 @@ fn claim_from<'w>(
     claim: &Claim<'w>,
     start: StreamId,
     count: usize,
-) -> Result<Found, Refusal> {
+) -> Result<Claimed, Refusal> {
     let attempts = count.saturating_mul(ATTEMPTS);
     let pending = changes.group(claim.group)?.pending().range(start..);
     let pending = pending.map(|(id, _)| *id).take(attempts.saturating_add(1));
     let ids: Vec<StreamId> = pending.collect();
-    let mut found = Found::default();
+    let mut found = Claimed::default();
     for (number, id) in ids.into_iter().enumerate() {
         if number == attempts || found.claimed + found.gone.len() == count {
             found.next = id;

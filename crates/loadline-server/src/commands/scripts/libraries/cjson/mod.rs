@@ -53,9 +53,9 @@ impl Default for Settings {
 }
 
 /// The settings of one instance of the library.
-type Shared = Arc<Mutex<Settings>>;
+type SharedSettings = Arc<Mutex<Settings>>;
 
-fn get(settings: &Shared) -> Settings {
+fn get(settings: &SharedSettings) -> Settings {
     *settings.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -63,7 +63,7 @@ fn get(settings: &Shared) -> Settings {
 fn add_setting<R: Into<Results> + 'static>(
     lua: &Lua,
     library: &Table,
-    settings: &Shared,
+    settings: &SharedSettings,
     name: &'static str,
     change: fn(&Lua, &Arguments, &mut Settings) -> Result<R, Fault>,
 ) -> mlua::Result<()> {
@@ -107,7 +107,7 @@ const INT_MAX: f64 = i32::MAX as f64;
 
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
-    let settings = Shared::default();
+    let settings = SharedSettings::default();
     library.set("_NAME", "cjson")?;
     library.set("_VERSION", "2.1.0")?;
     library.set("null", Value::NULL)?;
@@ -132,7 +132,7 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
 }
 
 /// Adds the settings that limit what is read and written.
-fn add_limits(lua: &Lua, library: &Table, settings: &Shared) -> mlua::Result<()> {
+fn add_limits(lua: &Lua, library: &Table, settings: &SharedSettings) -> mlua::Result<()> {
     add_setting(
         lua,
         library,
@@ -189,7 +189,7 @@ fn add_limits(lua: &Lua, library: &Table, settings: &Shared) -> mlua::Result<()>
 }
 
 /// Adds the settings of forms that JSON does not have, and `new`.
-fn add_forms(lua: &Lua, library: &Table, settings: &Shared) -> mlua::Result<()> {
+fn add_forms(lua: &Lua, library: &Table, settings: &SharedSettings) -> mlua::Result<()> {
     add_setting(
         lua,
         library,
