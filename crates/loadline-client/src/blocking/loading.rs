@@ -101,8 +101,10 @@ impl Connection {
         };
         let mut replies = self.input.text(first.clone()).to_vec();
         self.input.hold(first);
+        let mut is_refused = self.unavailable == Some(Unavailable::Demoted);
         let complete = (1..summary.commands).all(|_| {
             let reply = self.next_reply(deadlines.reply, deadlines.after);
+            is_refused |= self.unavailable == Some(Unavailable::Demoted);
             reply.is_ok_and(|reply| {
                 replies.extend_from_slice(self.input.text(reply));
                 true
@@ -110,7 +112,7 @@ impl Connection {
         });
         let now = Instant::now();
         let is_in_time = deadlines.write.is_none_or(|deadline| now < deadline);
-        if complete && is_in_time && is_unwritten(&self.out, &replies) {
+        if is_refused && complete && is_in_time && is_unwritten(&self.out, &replies) {
             self.input.release();
             let what = "the server has become a replica";
             let demoted = io::Error::new(io::ErrorKind::ConnectionReset, what);

@@ -227,15 +227,14 @@ impl Outlook {
         }
         // One that was learned, has gone, and is not named by the others any more.
         let named = |node: &Node| self.answers().any(|answer| answer.names(node));
-        let gone =
-            |witness: &Witness| !witness.is_given && witness.has_failed() && !named(&witness.node);
-        let kept: Vec<bool> = self
+        let gone: Vec<Node> = self
             .witnesses
             .iter()
-            .map(|witness| !gone(witness))
+            .filter(|witness| !witness.is_given && witness.has_failed() && !named(&witness.node))
+            .map(|witness| witness.node.clone())
             .collect();
-        let mut kept = kept.into_iter();
-        self.witnesses.retain(|_| kept.next().unwrap_or(true));
+        self.witnesses
+            .retain(|witness| !gone.contains(&witness.node));
         self.decide(now);
     }
 

@@ -185,6 +185,18 @@ fn unknown_name_and_unreachable_sentinels_are_different_errors() {
 }
 
 #[test]
+fn last_known_master_is_used_while_no_sentinel_answers() {
+    let now = Instant::now();
+    let mut outlook = outlook(Role::Master, now);
+    outlook.answered(&sentinel(0), answer(5), now);
+    let version = outlook.version();
+    (0..SENTINELS).for_each(|place| outlook.failed(&sentinel(place), refused(), now));
+    let much_later = now + 10 * FORGOTTEN;
+    assert_eq!(goes_to(&mut outlook, much_later), Some(server(5)));
+    assert_eq!(outlook.version(), version);
+}
+
+#[test]
 fn sentinels_that_were_set_up_anew_are_believed_after_a_while() {
     let mut now = Instant::now();
     let mut outlook = outlook(Role::Master, now);
