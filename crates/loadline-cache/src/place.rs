@@ -84,10 +84,12 @@ impl Place {
                     ))),
                 }
             }
-            Some(("redis" | "rediss" | "unix", _)) if is_remote => Ok(Self::Server(full, wait)),
+            Some(("redis" | "rediss" | "unix" | "sentinel" | "sentinels", _)) if is_remote => {
+                Ok(Self::Server(full, wait))
+            }
             Some(("cluster" | "clusters", _)) if is_remote => Ok(Self::Cluster(full, wait)),
             _ => Err(invalid(
-                "expected ram, store:DIR, heed:DIR, redb:DIR, fjall:DIR, rocksdb:DIR, redis://HOST:PORT or cluster://HOST:PORT",
+                "expected ram, store:DIR, heed:DIR, redb:DIR, fjall:DIR, rocksdb:DIR, redis://HOST:PORT, cluster://HOST:PORT or sentinel://HOST:PORT/NAME",
             )),
         }
     }
@@ -213,6 +215,10 @@ mod tests {
         assert!(matches!(
             Place::parse("cluster://a,b"),
             Ok(Place::Cluster(_, None))
+        ));
+        assert!(matches!(
+            Place::parse("sentinel://a,b/m"),
+            Ok(Place::Server(_, None))
         ));
     }
 

@@ -45,7 +45,7 @@ use crate::{Batch, Error, KeyValue, requests};
 /// | --- | --- |
 /// | `ram` | |
 /// | `store:DIR`, and with the feature of their name `heed:DIR` (LMDB), `redb:DIR`, `fjall:DIR`, `rocksdb:DIR` | `durability=process` (default), `interval` (with `interval_ms=1000`) or `always` |
-/// | `redis://`, `rediss://`, `unix://`, `cluster://`, `clusters://` | `wait_replicas=N` (with `wait_ms=1000`): each write waits for replicas; and those of [`loadline_client::Config::from_url`] |
+/// | `redis://`, `rediss://`, `unix://`, `sentinel://`, `sentinels://`, `cluster://`, `clusters://` | `wait_replicas=N` (with `wait_ms=1000`): each write waits for replicas; and those of [`loadline_client::Config::from_url`] |
 ///
 /// # Errors
 /// [`Error::Url`]; those of opening.
