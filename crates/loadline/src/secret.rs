@@ -6,6 +6,9 @@ use std::fmt;
 /// The environment variable that a password can come from.
 pub(crate) const PASSWORD_VARIABLE: &str = "LOADLINE_REDIS_PASSWORD";
 
+/// The environment variable that the password for sentinels comes from.
+const SENTINEL_PASSWORD_VARIABLE: &str = "LOADLINE_SENTINEL_PASSWORD";
+
 /// Replacement of a secret in output.
 const MASK: &str = "***";
 
@@ -21,7 +24,16 @@ impl Secret {
 
     /// The password in the environment, where there is one.
     pub(crate) fn from_environment() -> Option<Self> {
-        std::env::var(PASSWORD_VARIABLE)
+        Self::in_variable(PASSWORD_VARIABLE)
+    }
+
+    /// The password for sentinels in the environment, if there is one. A target's own password is not sent to them.
+    pub(crate) fn of_sentinels() -> Option<Self> {
+        Self::in_variable(SENTINEL_PASSWORD_VARIABLE)
+    }
+
+    fn in_variable(name: &str) -> Option<Self> {
+        std::env::var(name)
             .ok()
             .filter(|password| !password.is_empty())
             .map(Self)

@@ -16,7 +16,7 @@ Exit codes: 0 done, 64 usage, 69 target unavailable or some keys not removed.";
 /// Remove the keys left by earlier runs, and nothing else
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
-    /// The server or the cluster that the keys are on
+    /// The server, the cluster or the master of a name that the keys are on
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
     /// Remove only the keys of this run [default: of all runs]

@@ -193,6 +193,8 @@ Targets (several targets are measured in interleaved rounds and compared):
   spawn:redis-server[?config=FILE]     a server program, started for the run on a free port
   ram                                  our store in this process, without a wire
   cluster://HOST:PORT[,HOST:PORT]      a cluster; spawn-cluster:redis-server starts one
+  sentinel://HOST:PORT[,...]/NAME[/DB] the master that sentinels name when the run begins;
+                                       spawn-sentinel:redis-server starts one with two replicas
 
 Workloads:
   ping get set del incr mget mset getset-70-30 sadd smembers hset hget lpush lrange zadd xadd

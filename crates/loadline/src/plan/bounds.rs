@@ -161,7 +161,9 @@ fn copies_here(target: &Target) -> u64 {
     match target {
         // Every master has a replica.
         Target::SpawnCluster(_) => 2,
-        Target::Cluster(_) => 0,
+        // A master and two replicas.
+        Target::SpawnSentinel(_) => 3,
+        Target::Cluster(_) | Target::Sentinel(_) => 0,
         Target::Server(server) => u64::from(server.is_local()),
         Target::Embedded | Target::Slowed(_) | Target::Spawn(_) | Target::Engine(_) => 1,
     }

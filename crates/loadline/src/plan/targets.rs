@@ -44,7 +44,7 @@ pub(super) fn refuse_unused_tls(targets: &[Target], args: &TlsArgs) -> Result<()
     let wants_tls = args.tls_ca.is_some() || args.tls_cert.is_some() || args.tls_insecure;
     if wants_tls && !targets.iter().flat_map(running).any(|server| server.tls) {
         return Err(Failure::usage(
-            "--tls-ca, --tls-cert, --tls-key and --tls-insecure apply to rediss:// and clusters:// targets, and no TARGET is one.",
+            "--tls-ca, --tls-cert, --tls-key and --tls-insecure apply to rediss://, clusters:// and sentinels:// targets, and no TARGET is one.",
         ));
     }
     Ok(())
@@ -75,6 +75,7 @@ pub(super) fn log_in(
         let servers = match target {
             Target::Server(server) => slice::from_mut(server),
             Target::Cluster(seeds) => seeds,
+            Target::Sentinel(named) => &mut named.sentinels,
             _ => &mut [],
         };
         for server in servers {
@@ -138,11 +139,13 @@ pub(super) fn server_of(target: &Target) -> Option<&Server> {
     }
 }
 
-/// The existing servers that `target` names; for a cluster, some of its nodes.
+/// The existing servers that `target` names; for a cluster, some of its nodes, and for the master of a name, the sentinels
+/// with its login.
 fn running(target: &Target) -> &[Server] {
     match target {
         Target::Server(server) => slice::from_ref(server),
         Target::Cluster(seeds) => seeds,
+        Target::Sentinel(named) => &named.sentinels,
         _ => &[],
     }
 }

@@ -137,8 +137,8 @@ pub(crate) fn case_of(
 pub(crate) fn subject(target: &Opened) -> Subject {
     let kind = match target.target {
         Target::Embedded | Target::Slowed(_) => SubjectKind::Embedded,
-        Target::Spawn(_) => SubjectKind::SpawnedServer,
-        Target::Server(_) => SubjectKind::Server,
+        Target::Spawn(_) | Target::SpawnSentinel(_) => SubjectKind::SpawnedServer,
+        Target::Server(_) | Target::Sentinel(_) => SubjectKind::Server,
         Target::Cluster(_) => SubjectKind::Cluster,
         Target::SpawnCluster(_) => SubjectKind::SpawnedCluster,
         Target::Engine(ref engine) => match &engine.choice {

@@ -2,6 +2,7 @@
 
 mod engine;
 mod program;
+mod sentinel;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -16,16 +17,18 @@ use crate::suggest;
 
 pub(crate) use engine::{CacheLimits, Choice, Durability, Engine, Kind};
 pub(crate) use program::{Configuration, Copied, Program, Setting, is_left_out};
+pub(crate) use sentinel::Named;
 
 /// Engines in process that a later form of `loadline` measures.
 const ENGINES: [&str; 6] = ["store", "heed", "redb", "fjall", "rocksdb", "sqlite"];
 
 /// All forms of a TARGET.
 const FORMS: &str = "it is redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH, embedded, ram, spawn:PROGRAM, \
-    cluster://HOST:PORT[,HOST:PORT] or spawn-cluster:PROGRAM";
+    cluster://HOST:PORT[,HOST:PORT], spawn-cluster:PROGRAM, \
+    sentinel://HOST:PORT[,HOST:PORT]/NAME or spawn-sentinel:PROGRAM";
 
 /// Beginnings of a TARGET.
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 10] = [
     "embedded",
     "ram",
     "redis",
@@ -34,6 +37,8 @@ const KINDS: [&str; 8] = [
     "spawn",
     "cluster",
     "spawn-cluster",
+    "sentinel",
+    "spawn-sentinel",
 ];
 
 /// One thing to measure.
@@ -51,6 +56,10 @@ pub(crate) enum Target {
     Cluster(Vec<Server>),
     /// A server program that is started as a cluster of three masters and three replicas.
     SpawnCluster(PathBuf),
+    /// The master of a name, which runs already.
+    Sentinel(Named),
+    /// A server program that is started as a master with two replicas under three sentinels.
+    SpawnSentinel(PathBuf),
     /// An engine, or a server that is called like one.
     Engine(Engine),
 }
@@ -158,12 +167,16 @@ impl Target {
             "cluster" | "clusters" => parse_cluster(text)
                 .map(Self::Cluster)
                 .map_err(|why| wrong(&why)),
-            "spawn-cluster" if rest.is_empty() => Err(wrong(
-                "spawn-cluster needs a program, such as spawn-cluster:redis-server.",
+            "sentinel" | "sentinels" => Named::parse(text)
+                .map(Self::Sentinel)
+                .map_err(|why| wrong(&why)),
+            "spawn-cluster" | "spawn-sentinel" if rest.is_empty() => Err(wrong(&format!(
+                "{scheme} needs a program, such as {scheme}:redis-server."
+            ))),
+            "spawn-cluster" | "spawn-sentinel" if rest.contains(program::CONFIG) => Err(wrong(
+                "the servers of a cluster or under sentinels are started without a configuration file.",
             )),
-            "spawn-cluster" if rest.contains(program::CONFIG) => Err(wrong(
-                "the nodes of a cluster are started without a configuration file.",
-            )),
+            "spawn-sentinel" => Ok(Self::SpawnSentinel(PathBuf::from(rest))),
             "spawn-cluster" => Ok(Self::SpawnCluster(PathBuf::from(rest))),
             engine if ENGINES.contains(&engine) => Err(wrong(
                 "this is an engine, which `loadline engines` measures; here, `ram` is our store in this process.",
@@ -184,7 +197,7 @@ impl Target {
 
     /// Whether this run starts the target itself, so that it holds no other keys.
     pub(crate) fn is_ours(&self) -> bool {
-        !matches!(self, Self::Server(_) | Self::Cluster(_))
+        !matches!(self, Self::Server(_) | Self::Cluster(_) | Self::Sentinel(_))
     }
 
     /// Whether it is several nodes that share the keys among them.
@@ -214,8 +227,10 @@ impl fmt::Display for Target {
             Self::Embedded => f.write_str("embedded"),
             Self::Slowed(slowdown) => write!(f, "embedded {slowdown}"),
             Self::Engine(engine) => engine.fmt(f),
+            Self::Sentinel(named) => named.fmt(f),
             Self::Spawn(program) => write!(f, "spawn:{program}"),
             Self::SpawnCluster(program) => write!(f, "spawn-cluster:{}", program.display()),
+            Self::SpawnSentinel(program) => write!(f, "spawn-sentinel:{}", program.display()),
             Self::Cluster(seeds) => {
                 for (place, seed) in seeds.iter().enumerate() {
                     match place {
@@ -323,7 +338,8 @@ fn of_a_word(text: &str) -> String {
         "redis" | "rediss" | "cluster" => {
             format!("the address is missing; write {text}://HOST:PORT.")
         }
-        "spawn" | "spawn-cluster" => {
+        "sentinel" => "the address is missing; write sentinel://HOST:PORT/NAME.".to_owned(),
+        "spawn" | "spawn-cluster" | "spawn-sentinel" => {
             format!("the program is missing, such as {text}:redis-server.")
         }
         "unix" => "the path is missing; write unix:///path/to.sock.".to_owned(),

@@ -11,6 +11,7 @@ use super::client;
 use super::cluster;
 use super::connect::Endpoint;
 use super::opened::{Access, Opened};
+use super::sentinel;
 use super::tls;
 use crate::exit::Failure;
 use crate::plan::{Case, KEYS, TlsFiles, is_run_id, run_prefix};
@@ -47,6 +48,11 @@ impl Holders {
         let endpoint = |server: Server, tls| Endpoint::new(server, Protocol::Resp2, tls);
         let endpoints = match target {
             Target::Server(server) => vec![endpoint(server.clone(), trust(server)?)],
+            Target::Sentinel(named) => {
+                let master = sentinel::master(named, files)?;
+                let tls = trust(&master)?;
+                vec![endpoint(master, tls)]
+            }
             Target::Cluster(seeds) => {
                 let tls = trust(&seeds[0])?;
                 let unreachable = |error| cluster::unreachable(&target.to_string(), &error);
@@ -175,6 +181,7 @@ fn clean_command(target: &Target, files: &TlsFiles, run_id: Option<&str>) -> Str
     let servers = match &mut shown {
         Target::Server(server) => std::slice::from_mut(server),
         Target::Cluster(seeds) => seeds,
+        Target::Sentinel(named) => &mut named.sentinels,
         _ => &mut [],
     };
     let mut command = String::new();
@@ -363,6 +370,11 @@ mod tests {
         assert_eq!(
             clean_command(&target, &TlsFiles::default(), None),
             "loadline clean cluster://a:1,b:2"
+        );
+        let target = Target::parse("sentinel://:hunter2@a:1/m").unwrap();
+        assert_eq!(
+            clean_command(&target, &TlsFiles::default(), None),
+            "LOADLINE_REDIS_PASSWORD=... loadline clean sentinel://a:1/m"
         );
     }
 }

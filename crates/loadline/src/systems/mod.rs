@@ -17,6 +17,7 @@ pub(crate) mod link;
 mod nodes;
 pub(crate) mod null;
 mod opened;
+mod sentinel;
 pub(crate) mod servers;
 pub(crate) mod strace;
 pub(crate) mod threads;

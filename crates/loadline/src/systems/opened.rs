@@ -16,7 +16,8 @@ use super::cluster::ClusterAccess;
 use super::connect::Endpoint;
 use super::engines::EngineAccess;
 use super::link::Path;
-use super::servers::{Child, ClusterChild, Storage};
+use super::sentinel;
+use super::servers::{Child, ClusterChild, SentinelChildren, Storage};
 use super::threads::Threads;
 use super::tls;
 use crate::exit::Failure;
@@ -32,6 +33,8 @@ pub(crate) struct Opened {
     pub(crate) target: Target,
     /// Files for encrypted connections to it.
     pub(super) tls_files: TlsFiles,
+    /// The servers around a master that this run has started.
+    _around: Option<SentinelChildren>,
     pub(crate) access: Access,
     /// Whether operations run one at a time after each block, as in the reference.
     pub(crate) with_tails: bool,
@@ -113,9 +116,20 @@ impl Opened {
     ) -> Result<Self, Failure> {
         let name = target.to_string();
         let interrupt = &*control.interrupt;
+        let mut around = None;
         let access = match target {
             Target::Server(server) => {
                 Access::server(server.clone(), None, name.clone(), plan, plan.latency)?
+            }
+            Target::Sentinel(named) => {
+                let master = sentinel::master(named, &plan.tls)?;
+                Access::server(master, None, name.clone(), plan, plan.latency)?
+            }
+            Target::SpawnSentinel(program) => {
+                let (child, others) = SentinelChildren::spawn(program, interrupt)?;
+                let master = sentinel::master(&others.named(), &plan.tls)?;
+                around = Some(others);
+                Access::server(master, Some(child), name.clone(), plan, plan.latency)?
             }
             Target::Embedded => {
                 let child = Child::embedded(Slowdown::default(), under, interrupt)?;
@@ -140,6 +154,7 @@ impl Opened {
             name,
             target: target.clone(),
             tls_files: plan.tls.clone(),
+            _around: around,
             access,
             with_tails: plan.schedule.has_tails(),
             loaded: Vec::new(),

@@ -24,6 +24,7 @@ mod redaction;
 mod redis;
 mod report;
 mod run;
+mod sentinel;
 mod serve;
 mod settings;
 mod store;

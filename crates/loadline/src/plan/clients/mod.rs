@@ -176,7 +176,7 @@ fn target(args: &ClientsArgs, around: &Surroundings) -> Result<Target, Failure> 
     };
     if !is_fit {
         return Err(Failure::usage(format!(
-            "{target}: drivers call a server or a cluster over TCP without TLS; use redis://, spawn:, embedded, cluster:// or spawn-cluster:."
+            "{target}: drivers call a server or a cluster by its address, over TCP without TLS; use redis://, spawn:, embedded, cluster:// or spawn-cluster:."
         )));
     }
     targets::log_in(slice::from_mut(&mut target), &args.login, around)?;

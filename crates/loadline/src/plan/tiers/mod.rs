@@ -355,6 +355,7 @@ fn is_over_tcp(target: &Target) -> bool {
     match target {
         Target::Engine(engine) => engine.choice.is_over_tcp(),
         Target::Server(server) => matches!(server.address, crate::spelling::Address::Tcp { .. }),
+        Target::Sentinel(_) => true,
         _ => false,
     }
 }

@@ -6,6 +6,7 @@ mod copy;
 mod output;
 mod process;
 mod random;
+mod sentinel;
 mod tidy;
 
 use std::borrow::Cow;
@@ -31,6 +32,7 @@ pub(crate) use copy::copy_settings;
 pub(in crate::systems) use output::Tail;
 pub(crate) use process::{become_child, counted_child, limited_child, own_child};
 pub(crate) use random::is_fixed as has_fixed_random;
+pub(crate) use sentinel::SentinelChildren;
 pub(crate) use tidy::tidy;
 
 /// Time limit for the first answer of a server.

@@ -1,0 +1,122 @@
+//! Child servers under sentinels on loopback: a master, two replicas, and three sentinels.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::tidy::WatchedDir;
+use super::{Child, Wanted, go_on};
+use crate::exit::Failure;
+use crate::spelling::Named;
+use crate::systems::admin::Admin;
+use crate::systems::connect::Endpoint;
+
+/// The name of the master.
+const NAME: &str = "mymaster";
+const REPLICAS: usize = 2;
+const SENTINELS: usize = 3;
+/// Sentinels that must agree that the master is down.
+const QUORUM: usize = 2;
+/// Time limit for all to know each other. Sentinels announce themselves every two seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Interval between queries meanwhile.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+
+/// The servers around a master, which end when this value is dropped. Sentinels keep their state in files, so each needs a
+/// directory until it ends.
+#[derive(Debug)]
+pub(crate) struct SentinelChildren {
+    sentinels: Vec<Child>,
+    replicas: Vec<Child>,
+    /// The parent of their directories, removed after they have ended.
+    dir: WatchedDir,
+}
+
+impl SentinelChildren {
+    /// Starts a master of `program`, which is redis-server or compatible with it, and the servers around it.
+    ///
+    /// # Errors
+    /// If one is not found or does not start, with its last output; if they do not find each other; if `interrupt` was set
+    /// meanwhile.
+    pub(crate) fn spawn(program: &Path, interrupt: &AtomicBool) -> Result<(Child, Self), Failure> {
+        let name = format!("spawn-sentinel:{}", program.display());
+        let mut children = Self {
+            sentinels: Vec::with_capacity(SENTINELS),
+            replicas: Vec::with_capacity(REPLICAS),
+            dir: WatchedDir::new(&name)?,
+        };
+        let wanted = Wanted {
+            name: &name,
+            dir: children.dir.path(),
+            config: None,
+            under: None,
+            interrupt,
+        };
+        let master = wanted.spawn(program, || Ok(Vec::new()))?;
+        let (host, port) = (
+            master.address.ip().to_string(),
+            master.address.port().to_string(),
+        );
+        for _ in 0..REPLICAS {
+            let settings = [
+                "--replicaof",
+                &host,
+                &port,
+                "--repl-diskless-sync-delay",
+                "0",
+            ];
+            let replica = wanted.spawn(program, || Ok(settings.map(ToOwned::to_owned).into()))?;
+            children.replicas.push(replica);
+        }
+        let config = format!("sentinel monitor {NAME} {host} {port} {QUORUM}\n");
+        let watching = Wanted {
+            config: Some(config.as_bytes()),
+            ..wanted
+        };
+        for _ in 0..SENTINELS {
+            let sentinel = watching.spawn(program, || Ok(vec!["--sentinel".to_owned()]))?;
+            children.sentinels.push(sentinel);
+        }
+        wait_for(&children.replicas, wanted, "master_link_status", "up")?;
+        let complete = format!("slaves={REPLICAS},sentinels={SENTINELS}");
+        wait_for(&children.sentinels, wanted, "master0", &complete)?;
+        Ok((master, children))
+    }
+
+    /// The master by its name.
+    pub(crate) fn named(&self) -> Named {
+        Named {
+            name: NAME.to_owned(),
+            sentinels: self.sentinels.iter().map(Child::server).collect(),
+        }
+    }
+}
+
+/// Queries each server until this field of its INFO contains this text.
+fn wait_for(
+    children: &[Child],
+    wanted: Wanted<'_>,
+    field: &str,
+    text: &str,
+) -> Result<(), Failure> {
+    let deadline = Instant::now() + PATIENCE;
+    for child in children {
+        let mut admin = Admin::open(&Endpoint::local(child.server()))?;
+        loop {
+            let info = admin.info(&[])?;
+            if info.get(field).is_some_and(|value| value.contains(text)) {
+                break;
+            }
+            go_on(wanted.name, wanted.interrupt)?;
+            if Instant::now() >= deadline {
+                return Err(Failure::unavailable(format!(
+                    "{}: {} did not report {text} within {PATIENCE:?}.",
+                    wanted.name, child.address
+                )));
+            }
+            thread::sleep(ASK_EVERY);
+        }
+    }
+    Ok(())
+}
