@@ -197,6 +197,17 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
+    /// Whether the peer is on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => {
+                let peer = stream.peer_addr();
+                peer.is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
+            }
+            Self::Unix(_) => true,
+        }
+    }
+
     /// The remote and local address of the connection, as CLIENT LIST shows them.
     pub(crate) fn origin(&self) -> Origin {
         let shown = |address: io::Result<SocketAddr>| {

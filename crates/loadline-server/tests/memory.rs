@@ -9,8 +9,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use loadline_server::{Listen, Server, ServerConfig};
@@ -52,8 +52,54 @@ fn settled(most_mib: usize) -> usize {
     }
 }
 
+/// Held by the test that looks at the memory of the process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Connections of the short and of the long setting, and the most bytes of each.
+const CONNECTIONS: usize = 400;
+const LONG_CONNECTIONS: usize = 9_000;
+const CONNECTION_BYTES: usize = 10_000;
+
+/// Connections that wait take memory and no time.
+#[test]
+fn idle_connections_take_little_memory() {
+    let _alone = ALONE.lock().unwrap();
+    let is_long = std::env::var_os("LOADLINE_LONG").is_some_and(|value| value == "1");
+    let count = if is_long {
+        LONG_CONNECTIONS
+    } else {
+        CONNECTIONS
+    };
+    let mut server = Server::bind(ServerConfig {
+        listen: vec![Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())],
+        // The other ends are in this process, too.
+        max_clients: 2 * count + 100,
+        ..ServerConfig::default()
+    })
+    .unwrap();
+    let address = server.local_addrs()[0];
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
+    let before = resident_mib();
+    let mut streams: Vec<TcpStream> = (0..count)
+        .map(|_| TcpStream::connect(address).unwrap())
+        .collect();
+    for stream in &mut streams {
+        stream.write_all(b"PING\r\n").unwrap();
+        stream.read_exact(&mut [0; b"+PONG\r\n".len()]).unwrap();
+    }
+    let after = resident_mib();
+    println!("{count} connections: {before} MiB before, {after} MiB afterwards");
+    let most = before + count * CONNECTION_BYTES / (1 << 20) + 1;
+    assert!(after <= most, "{after} MiB, {before} before");
+    stop.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+}
+
 #[test]
 fn memory_of_removed_keys_goes_back_to_the_system() {
+    let _alone = ALONE.lock().unwrap();
     let listen = vec![Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())];
     let mut server = Server::bind(ServerConfig {
         listen,

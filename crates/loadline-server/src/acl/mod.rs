@@ -66,6 +66,12 @@ impl Acl {
         user.is_some_and(|user| user.is_on && user.has_no_password)
     }
 
+    /// Whether the default user needs no password.
+    pub(crate) fn is_unprotected(&self) -> bool {
+        let user = self.users.get(DEFAULT);
+        user.is_some_and(|user| user.has_no_password)
+    }
+
     pub(crate) fn user(&self, name: &[u8]) -> Option<&User> {
         self.users.get(name)
     }

@@ -123,12 +123,7 @@ fn describe(call: &mut Call<'_>) {
 
 fn auth(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     match words[1..] {
-        [_] if call
-            .shared
-            .acl
-            .user(DEFAULT)
-            .is_some_and(|user| user.has_no_password) =>
-        {
+        [_] if call.shared.acl.is_unprotected() => {
             return Err("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?".into());
         }
         [password] => log_in(call, words[0], DEFAULT, password)?,

@@ -41,6 +41,9 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 const SWEEP_ENTRIES: usize = 20_000;
 const SWEEP_EVERY_MS: u64 = 100;
 
+/// The reply to a connection from another machine while there is no password.
+const PROTECTED: &[u8] = b"-DENIED The default user has no password, so connections are only accepted from this machine. Set one with CONFIG SET requirepass or ACL SETUSER from there.\r\n";
+
 /// A listening server.
 #[derive(Debug)]
 pub struct Server {
@@ -377,6 +380,11 @@ impl Server {
                 Ok(stream) if self.connections.len() >= self.config.max_clients => {
                     self.shared.stats.rejected_connections += 1;
                     let _ = rustix::io::write(&stream, b"-ERR max number of clients reached\r\n");
+                }
+                // The password can have been removed since the start.
+                Ok(stream) if self.shared.acl.is_unprotected() && !stream.is_local() => {
+                    self.shared.stats.rejected_connections += 1;
+                    let _ = rustix::io::write(&stream, PROTECTED);
                 }
                 Ok(stream) => self.admit(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,

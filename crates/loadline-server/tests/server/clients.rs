@@ -1,7 +1,9 @@
 //! Tests of what connections can see of each other, and unauthenticated ones cannot.
 
 use std::io::{Read, Write};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use loadline_server::{Listen, Server, ServerConfig};
 
@@ -67,6 +69,46 @@ fn unauthenticated_client_learns_nothing() {
         replies,
         "-NOAUTH Authentication required.\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n+OK\r\n$-1\r\n+OK\r\n"
     );
+}
+
+/// The address of this machine in its network, if it has one. Nothing is sent to find it.
+fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}
+
+/// A server can lose its password while it is open to other machines.
+#[test]
+fn connections_from_outside_are_denied_without_a_password() {
+    let mut server = Server::bind(ServerConfig {
+        listen: vec![Listen::Tcp((Ipv4Addr::UNSPECIFIED, 0).into())],
+        password: Some("s3cret".into()),
+        ..ServerConfig::default()
+    })
+    .unwrap();
+    let port = server.local_addrs()[0].port();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
+    let outside = own_address().map(|address| (address, port));
+    let mut inside = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    for (password, begin) in [("s3cret", "+OK"), ("", "-DENIED ")] {
+        let line = format!("AUTH s3cret\r\nCONFIG SET requirepass \"{password}\"");
+        assert!(ask(&mut inside, &line).ends_with("+OK\r\n"));
+        if let Some(outside) = outside {
+            let mut said = String::new();
+            let mut stream = TcpStream::connect(outside).unwrap();
+            let _ = stream.write_all(b"AUTH s3cret\r\nQUIT\r\n");
+            let _ = stream.read_to_string(&mut said);
+            assert!(said.starts_with(begin), "{said}");
+        }
+        let mut other = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        assert!(ask(&mut other, "AUTH s3cret\r\nPING").ends_with("+PONG\r\n"));
+    }
+    stop.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
 }
 
 #[test]
