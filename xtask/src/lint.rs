@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 
 use crate::stopwatch::Stopwatch;
-use crate::{cargo, features, medians, peers, run, say, settings, storeys};
+use crate::{cargo, features, medians, pages, peers, run, say, settings, storeys};
 
 pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
     run(&cargo(), arguments, environment)
@@ -15,20 +15,14 @@ const FUZZ_MANIFEST: &str = "fuzz/Cargo.toml";
 /// A check and its name.
 type Check = (&'static str, fn() -> anyhow::Result<()>);
 
-const CHECKS: [Check; 10] = [
+const CHECKS: [Check; 11] = [
     ("format", || run_cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
-        let arguments = [
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            &features::flag(false)?,
-            "--",
-            "-D",
-            "warnings",
-        ];
+        let arguments = clippy(&[])?;
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         run_cargo(&arguments, &[])
     }),
+    ("examples of the pages", pages::check),
     // Applications choose features; the workspace is only checked with all features at once.
     ("each feature alone", || {
         for set in features::alone()? {
@@ -68,6 +62,17 @@ const CHECKS: [Check; 10] = [
         run_cargo(&arguments, &[("RUSTDOCFLAGS", "-D warnings")])
     }),
 ];
+
+/// The arguments of cargo for clippy over the whole workspace, with `more`.
+///
+/// # Errors
+/// If cargo does not list the features.
+pub(crate) fn clippy(more: &[&str]) -> anyhow::Result<Vec<String>> {
+    let features = features::flag(false)?;
+    let arguments = [&["clippy", "--workspace", "--all-targets", &features], more];
+    let arguments = [arguments.concat(), vec!["--", "-D", "warnings"]].concat();
+    Ok(arguments.into_iter().map(str::to_owned).collect())
+}
 
 pub(crate) fn run_all() -> anyhow::Result<()> {
     let mut failed = Vec::new();

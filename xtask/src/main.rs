@@ -1,4 +1,4 @@
-//! The project's own checks as code: `cargo xtask storeys | medians | settings | lint | test | instructions | ci |
+//! The project's own checks as code: `cargo xtask storeys | medians | settings | pages | lint | test | instructions | ci |
 //! man | picture | drivers | peers`.
 
 mod circles;
@@ -9,6 +9,7 @@ mod instructions;
 mod layers;
 mod lint;
 mod medians;
+mod pages;
 mod peers;
 mod picture;
 mod pool;
@@ -29,6 +30,7 @@ const USAGE: &str = "\
 cargo xtask storeys            dependencies go down, between crates and inside them
 cargo xtask medians            medians are computed in loadline-measure only
 cargo xtask settings           tests use no other variable than LOADLINE_LONG for long settings
+cargo xtask pages              examples in README files and docs compile, and name versions and features that exist
 cargo xtask lint               format, clippy, all checks above, docs: all without warnings
 cargo xtask test [--install] [--long] [--rocksdb] [-- ARGUMENT...]
                                every test; --install installs the programs that tests need,
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         ["storeys"] => storeys::check(),
         ["medians"] => medians::check(),
         ["settings"] => settings::check(),
+        ["pages"] => pages::check(),
         ["lint"] => lint::run_all(),
         ["test", ref rest @ ..] => match test::Asked::parse(rest) {
             Some(asked) => test::run_tests(&asked),

@@ -140,8 +140,3 @@ pub use tiered::{
     Builder, Cache, Clock, Compression, Explanation, Found, Key, ManualClock, Stats, Step,
     SystemClock, Tier, TierStats, Times, WarmUp, WarmUpEnd, Weigh, Worth, WriteMode, entry_bytes,
 };
-
-/// The examples of the README compile, with the features that they name.
-#[cfg(all(doctest, feature = "postcard", feature = "tokio"))]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -115,23 +115,3 @@ pub use transaction::{Atomic, atomic};
 #[cfg(feature = "serde")]
 #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
 pub use values::{Json, Serde, to_fields, to_json};
-
-/// The examples of the README compile.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
-
-/// The examples of the page about optional features compile.
-#[cfg(all(
-    doctest,
-    feature = "cache",
-    feature = "opentelemetry",
-    feature = "serde"
-))]
-#[doc = include_str!("../../../docs/client.md")]
-struct OptionalFeatures;
-
-/// The examples of the page for users of redis-rs compile.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/from-redis-rs.md")]
-struct FromRedisRs;
