@@ -29,12 +29,14 @@ pub mod fuzzing;
 mod listen;
 mod lookahead;
 mod memory;
+mod notify;
 mod peer;
 mod persistence;
 mod pubsub;
 mod server;
 mod session;
 mod settings;
+mod slow;
 #[cfg(feature = "slowdown")]
 mod slowdown;
 mod state;

@@ -2,6 +2,8 @@
 
 use loadline_store::Victim;
 
+use crate::notify::Classes;
+
 /// The settings, with the defaults of Redis.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -32,6 +34,14 @@ pub(crate) struct Settings {
     pub(crate) acllog_max_len: u64,
     /// The most keys that are remembered for clients that track them; 0 for no limit.
     pub(crate) tracking_table_max_keys: u64,
+    /// The keyspace notifications that are published.
+    pub(crate) notified: Classes,
+    /// Microseconds from which on a command is in the slow log; negative for none.
+    pub(crate) slowlog_log_slower_than: i64,
+    /// The most commands in the slow log.
+    pub(crate) slowlog_max_len: u64,
+    /// Milliseconds from which on LATENCY has a sample; 0 for none.
+    pub(crate) latency_monitor_threshold: u64,
     /// The most bytes of a block of a stream.
     pub(crate) stream_node_max_bytes: u64,
     /// The most entries of a block.
@@ -220,6 +230,10 @@ impl Default for Settings {
             output_limits: OutputLimits::default(),
             acllog_max_len: 128,
             tracking_table_max_keys: 1_000_000,
+            notified: Classes::default(),
+            slowlog_log_slower_than: 10_000,
+            slowlog_max_len: 128,
+            latency_monitor_threshold: 0,
             stream_node_max_bytes: 4_096,
             stream_node_max_entries: 100,
         }
@@ -238,7 +252,7 @@ pub(crate) enum Unit {
 type Setting = fn(&mut Settings) -> &mut u64;
 
 /// The names of the settings; names from before Redis 7 come last.
-pub(crate) const NAMES: [(&str, Unit, Setting); 18] = [
+pub(crate) const NAMES: [(&str, Unit, Setting); 20] = [
     ("hash-max-listpack-entries", Unit::Count, |all| {
         &mut all.hash_max_listpack_entries
     }),
@@ -277,6 +291,12 @@ pub(crate) const NAMES: [(&str, Unit, Setting); 18] = [
     }),
     ("zset-max-ziplist-value", Unit::Memory, |all| {
         &mut all.zset_max_listpack_value
+    }),
+    ("slowlog-max-len", Unit::Count, |all| {
+        &mut all.slowlog_max_len
+    }),
+    ("latency-monitor-threshold", Unit::Count, |all| {
+        &mut all.latency_monitor_threshold
     }),
     ("maxmemory", Unit::Memory, |all| &mut all.maxmemory),
     ("acllog-max-len", Unit::Count, |all| &mut all.acllog_max_len),

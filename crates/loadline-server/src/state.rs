@@ -11,11 +11,13 @@ use loadline_store::{Evicted, Keyspace, Victim, View};
 use crate::acl::{Acl, DEFAULT};
 use crate::commands::{Interpreter, Libraries};
 use crate::memory::Trimmer;
+use crate::notify::{Noted, What};
 use crate::peer::{Origin, Peer};
 use crate::persistence::Persistence;
 use crate::pubsub::{PubSub, Subscriptions};
 use crate::session::{Replies, Session, Watch};
 use crate::settings::Settings;
+use crate::slow::Slow;
 use crate::stats::{Gone, Stats};
 use crate::tracking::Tracking;
 use crate::waiting::{Release, Wait, WaitingClients};
@@ -60,6 +62,7 @@ pub(crate) struct Shared {
     pub(crate) slowdown: Option<crate::Slowdown>,
     pub(crate) warnings: Warnings,
     pub(crate) settings: Settings,
+    pub(crate) slow: Slow,
     /// The interpreter of scripts, from the first script on; not there while a script runs.
     pub(crate) interpreter: Option<Box<Interpreter>>,
     /// The libraries of functions, from the first use on; not there while a function runs.
@@ -126,7 +129,9 @@ pub(crate) struct Watched {
     pub(crate) changed: HashSet<u64>,
     pub(crate) waiting: WaitingClients,
     pub(crate) tracking: Tracking,
-    /// Whether no key is watched, waited for or tracked.
+    /// What can become keyspace notifications, while there are some.
+    noted: Option<Vec<Noted>>,
+    /// Whether no key is watched waited for or tracked, and no change noted.
     is_idle: bool,
 }
 
@@ -137,6 +142,7 @@ impl Default for Watched {
             changed: HashSet::new(),
             waiting: WaitingClients::default(),
             tracking: Tracking::default(),
+            noted: None,
             is_idle: true,
         }
     }
@@ -180,7 +186,38 @@ impl Watched {
 
     pub(crate) fn note_idle(&mut self) {
         let has_keys = !self.keys.is_empty() || !self.waiting.are_none();
-        self.is_idle = !has_keys && !self.tracking.is_used();
+        self.is_idle = !has_keys && !self.tracking.is_used() && self.noted.is_none();
+    }
+
+    /// Sets whether occurrences are noted for keyspace notifications.
+    fn set_noting(&mut self, is_noting: bool) {
+        match (is_noting, &self.noted) {
+            (true, None) => self.noted = Some(Vec::new()),
+            (false, Some(_)) => self.noted = None,
+            _ => {}
+        }
+        self.note_idle();
+    }
+
+    #[inline]
+    pub(crate) fn is_noting(&self) -> bool {
+        self.noted.is_some()
+    }
+
+    /// Notes an occurrence, while they are noted.
+    pub(crate) fn note_what(&mut self, database: usize, key: &[u8], what: What) {
+        if let Some(noted) = &mut self.noted {
+            noted.push(Noted {
+                database,
+                key: key.to_vec(),
+                what,
+            });
+        }
+    }
+
+    /// Takes what was noted.
+    pub(crate) fn take_noted(&mut self) -> Vec<Noted> {
+        self.noted.as_mut().map_or_else(Vec::new, std::mem::take)
     }
 
     /// Records the change of a key.
@@ -193,10 +230,21 @@ impl Watched {
 
     #[cold]
     fn note(&mut self, database: usize, key: &[u8]) {
+        self.note_what(database, key, What::Changed);
         self.waiting.note(database, key);
         self.tracking.note(key);
         if let Some(watchers) = self.keys.get(&(database, key.to_vec())) {
             self.changed.extend(watchers);
+        }
+    }
+
+    /// Records that a key was evicted.
+    fn touch_evicted(&mut self, database: usize, key: &[u8]) {
+        self.touch(database, key);
+        if let Some(noted) = &mut self.noted
+            && let Some(last) = noted.last_mut()
+        {
+            last.what = What::Evicted;
         }
     }
 
@@ -259,6 +307,7 @@ impl Shared {
             slowdown: None,
             warnings: Warnings::new(|_| {}),
             settings: Settings::default(),
+            slow: Slow::default(),
             interpreter: None,
             libraries: None,
             trimmer: Trimmer::default(),
@@ -331,7 +380,13 @@ impl Shared {
             }
             self.victim = victim;
         }
+        let (before, after) = (self.settings.notified, settings.notified);
+        if before != after {
+            self.watched.set_noting(after.are_published());
+        }
+        self.slow.set(&settings);
         self.settings = settings;
+        self.note_tracking();
         self.added_up = None;
         self.fruitless_until = 0;
     }
@@ -412,7 +467,7 @@ impl Shared {
             let (database, watched) = (self.evicting, &mut self.watched);
             let persistence = &mut self.persistence;
             let visit = |key: &[u8]| {
-                watched.touch(database, key);
+                watched.touch_evicted(database, key);
                 if let Some(persistence) = persistence {
                     persistence.change(database, key).delete(database, key);
                 }

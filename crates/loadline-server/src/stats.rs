@@ -19,6 +19,8 @@ pub(crate) struct Stats {
     pub(crate) errors: BTreeMap<String, u64>,
     /// Statistics by command, in the order of [`crate::commands::names`].
     pub(crate) calls: Vec<CallStat>,
+    /// Times of measured calls, by the indexes of command and subcommand.
+    pub(crate) histograms: BTreeMap<(usize, usize), Histogram>,
     pub(crate) commands_rate: Rate,
     pub(crate) input_rate: Rate,
     pub(crate) output_rate: Rate,
@@ -48,6 +50,7 @@ impl Stats {
             gone_before,
             errors: BTreeMap::new(),
             calls: vec![CallStat::default(); commands],
+            histograms: BTreeMap::new(),
             commands_rate: Rate::new(now_ms),
             input_rate: Rate::new(now_ms),
             output_rate: Rate::new(now_ms),
@@ -82,6 +85,39 @@ impl Stats {
     }
 }
 
+/// The times of calls: numbers of those that took up to 1.024 µs, twice, four times that and so on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Histogram([u64; Histogram::STEPS]);
+
+impl Histogram {
+    const STEPS: usize = 24;
+    const FIRST_NS: u64 = 1_024;
+
+    pub(crate) fn add(&mut self, took: Duration, calls: u64) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let step = nanos.div_ceil(Self::FIRST_NS).max(1).next_power_of_two();
+        let step = (step.trailing_zeros() as usize).min(Self::STEPS - 1);
+        self.0[step] += calls;
+    }
+
+    pub(crate) fn calls(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The steps that have calls, as microseconds, with the numbers of calls that took at most that long.
+    pub(crate) fn steps(&self) -> Vec<(u64, u64)> {
+        let mut sum = 0;
+        let steps = self.0.iter().enumerate().filter(|(_, calls)| **calls > 0);
+        let steps = steps.map(|(step, calls)| {
+            sum += calls;
+            // Redis counts in units of 128th of a step, and shows the last unit of a step.
+            let nanos = (Self::FIRST_NS << step) + (1 << (step + 3)) - 1;
+            (nanos / 1_000, sum)
+        });
+        steps.collect()
+    }
+}
+
 /// Statistics of one command.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CallStat {
@@ -100,6 +136,15 @@ impl CallStat {
     const FIRST: u64 = 64;
     /// After those, one call in this many is timed.
     const ONE_IN: u64 = 16;
+
+    /// The number of calls that the next one stands for if it is timed although few are.
+    pub(crate) fn weight(&self) -> u64 {
+        if self.calls < Self::FIRST {
+            1
+        } else {
+            Self::ONE_IN
+        }
+    }
 
     /// Whether to time the next call.
     pub(crate) fn is_timed(&self) -> bool {
@@ -164,6 +209,17 @@ mod tests {
             "{}",
             rate.per_second()
         );
+    }
+
+    #[test]
+    fn histogram_shows_the_steps_of_redis() {
+        let mut histogram = Histogram::default();
+        for (nanos, calls) in [(0, 1), (1_024, 1), (1_025, 2), (17_000, 16), (u64::MAX, 1)] {
+            histogram.add(Duration::from_nanos(nanos), calls);
+        }
+        let steps = histogram.steps();
+        assert_eq!(steps[..3], [(1, 2), (2, 4), (33, 20)]);
+        assert_eq!((steps.len(), histogram.calls()), (4, 21));
     }
 
     #[test]

@@ -103,7 +103,7 @@ pub(crate) fn wake(
         out,
         changed: Some(changed),
     };
-    let outcome = call.handle(found.known, &borrowed);
+    let outcome = call.handle_noting(found.known, &borrowed);
     if let Some(Waiting::Unserved) = call.session.waiting {
         session.waiting = Some(Waiting::ForKeys { words, at_end });
         return false;

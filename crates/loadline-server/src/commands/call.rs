@@ -6,6 +6,7 @@ use loadline_store::{Keyspace, View};
 use super::refusal::Refusal;
 use super::reply::Reply;
 use crate::buffer::Output;
+use crate::notify::What;
 use crate::session::Session;
 use crate::state::Shared;
 
@@ -55,7 +56,7 @@ impl Call<'_> {
             was_there = value.is_some();
             look(value, reply)
         });
-        self.shared.stats.count_lookup(was_there);
+        self.count_lookup(key, was_there);
         result
     }
 
@@ -84,7 +85,17 @@ impl Call<'_> {
     pub(super) fn kind_of(&mut self, key: &[u8]) -> Option<&'static str> {
         let look = |value: Option<View<'_>>| value.map(View::kind);
         let kind = self.store().inspect(key, self.now(), look);
-        self.shared.stats.count_lookup(kind.is_some());
+        self.count_lookup(key, kind.is_some());
         kind
+    }
+
+    /// Counts the look-up of a key.
+    #[inline]
+    pub(super) fn count_lookup(&mut self, key: &[u8], was_there: bool) {
+        self.shared.stats.count_lookup(was_there);
+        if !was_there {
+            let database = self.session.database;
+            self.shared.watched.note_what(database, key, What::Missed);
+        }
     }
 }

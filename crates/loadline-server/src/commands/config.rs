@@ -9,6 +9,7 @@ use super::numbers::integer;
 use super::refusal::{Refusal, lower, no_such_form, wrong_number};
 use super::{Call, Words, is};
 use crate::listen::KEEP_ALIVE;
+use crate::notify::Classes;
 use crate::persistence::Persistence;
 use crate::settings::{Eviction, NAMES, Unit, memory_bytes};
 use crate::state::DATABASES;
@@ -28,6 +29,12 @@ const PASSWORD: &str = "requirepass";
 
 /// The name of the setting for the channels of new users.
 const CHANNELS: &str = "acl-pubsub-default";
+
+/// The name of the setting for the slow log.
+const SLOWER: &str = "slowlog-log-slower-than";
+
+/// The name of the setting for keyspace notifications.
+const EVENTS: &str = "notify-keyspace-events";
 
 /// The name of the setting for the durability.
 const FSYNC: &str = "appendfsync";
@@ -72,6 +79,7 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
     let dir = persistence.map(|persistence| ("dir", persistence.dir.display().to_string()));
     let mut values = call.shared.settings.clone();
     let list_size = values.list_max_listpack_size;
+    let slower = values.slowlog_log_slower_than;
     let changeable = NAMES.map(|(name, _, place)| (name, place(&mut values).to_string()));
     numbers
         .into_iter()
@@ -79,6 +87,8 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
         .chain(dir)
         .chain([("aclfile", file)])
         .chain(LIST_SIZE.map(|name| (name, list_size.to_string())))
+        .chain([(SLOWER, slower.to_string())])
+        .chain([(EVENTS, call.shared.settings.notified.text())])
         .chain([(OUTPUT, call.shared.settings.output_limits.text())])
         .chain(changeable)
         .collect()
@@ -153,6 +163,17 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
             let size = integer(pair[1]);
             changed.list_max_listpack_size =
                 size.map_err(|_| refuse("argument couldn't be parsed into an integer"))?;
+            continue;
+        }
+        if name == SLOWER {
+            let micros = integer(pair[1]);
+            changed.slowlog_log_slower_than = micros
+                .map_err(|_| refuse("argument couldn't be parsed into an integer"))?
+                .max(-1);
+            continue;
+        }
+        if name == EVENTS {
+            changed.notified = Classes::parse(pair[1]).map_err(refuse)?;
             continue;
         }
         if name == OUTPUT {

@@ -208,22 +208,29 @@ impl Call<'_> {
     /// clock takes a large part of a short command's time.
     pub(super) fn perform(&mut self, found: Found, words: Words<'_>) {
         let stat = &self.shared.stats.calls[found.index];
-        let begun = stat.is_timed().then(Instant::now);
+        let is_measured = found.is_measured || self.shared.slow.measures_all();
+        let weight = if is_measured { 1 } else { stat.weight() };
+        let begun = (is_measured || stat.is_timed()).then(Instant::now);
         let peer = &self.session.peer;
         peer.command.store(found.index, Ordering::Relaxed);
         peer.subcommand
             .store(subcommand(found.known, words), Ordering::Relaxed);
         self.session.has_seen_data |= self.sees_unsynced(found.known, words);
-        let outcome = self.handle(found.known, words);
+        let outcome = self.handle_noting(found.known, words);
         self.shared.stats.commands += 1;
         let stat = &mut self.shared.stats.calls[found.index];
         stat.calls += 1;
         if let Some(begun) = begun {
+            let took = begun.elapsed();
             stat.timed += 1;
-            stat.time += begun.elapsed();
+            stat.time += took;
+            self.count_time(found, words, took, weight);
+            if self.shared.slow.is_noted(took) {
+                self.note_slow(found, words, took);
+            }
         }
         if let Err(refusal) = outcome {
-            stat.failed += 1;
+            self.shared.stats.calls[found.index].failed += 1;
             self.refuse(&refusal);
         }
         if self.session.is_tracking {
@@ -241,6 +248,16 @@ impl Call<'_> {
                 let database = self.session.database;
                 known.sees_unsynced(words, |key| persistence.is_unsynced(database, key))
             })
+    }
+
+    /// Runs the function of a command, and publishes its events.
+    #[inline]
+    pub(super) fn handle_noting(&mut self, known: &Known, words: Words<'_>) -> Result<(), Refusal> {
+        if self.shared.notifies() {
+            self.handle_with_events(known, words)
+        } else {
+            self.handle(known, words)
+        }
     }
 
     pub(super) fn handle(&mut self, known: &Known, words: Words<'_>) -> Result<(), Refusal> {

@@ -172,7 +172,9 @@ fn look_up(call: &mut Call<'_>, key: &[u8]) -> Option<Option<u64>> {
 
 /// Replies with a time: -2 without a key, -1 without an expiry.
 fn answer(call: &mut Call<'_>, key: &[u8], time: impl FnOnce(u64) -> u64) {
-    let number = match look_up(call, key) {
+    let found = look_up(call, key);
+    call.count_lookup(key, found.is_some());
+    let number = match found {
         None => -2,
         Some(None) => -1,
         Some(Some(at)) => i64::try_from(time(at)).unwrap_or(i64::MAX),

@@ -1,5 +1,6 @@
 //! The commands: one file per family, and the look-up of a command by its name.
 
+mod absent;
 mod acl;
 mod bitfield;
 mod bits;
@@ -12,6 +13,7 @@ mod connection;
 mod describe;
 mod dispatch;
 mod dump;
+mod events;
 mod expiry;
 #[cfg(test)]
 mod full_disk;
@@ -37,6 +39,7 @@ mod scan;
 mod scripts;
 mod server;
 mod sets;
+mod slow;
 mod sort;
 mod sorted_sets;
 mod streams;
@@ -103,6 +106,8 @@ const FAMILIES: &[(&str, &[Known])] = &[
     ("server", server::TABLE),
     ("server", acl::TABLE),
     ("server", describe::TABLE),
+    ("server", slow::TABLE),
+    ("server", absent::TABLE),
     ("transactions", transactions::TABLE),
     ("pubsub", pubsub::TABLE),
 ];
@@ -129,7 +134,8 @@ fn find(name: &[u8]) -> Option<Found> {
         all()
             .enumerate()
             .filter_map(|(index, known)| {
-                Some((number(known.name.as_bytes())?, Found { index, known }))
+                let key = number(known.name.as_bytes())?;
+                Some((key, found_at(index, known)))
             })
             .collect()
     });
@@ -139,7 +145,15 @@ fn find(name: &[u8]) -> Option<Found> {
     // There are only two such names.
     let mut all = all().enumerate();
     let (index, known) = all.find(|(_, known)| is(name, known.name))?;
-    Some(Found { index, known })
+    Some(found_at(index, known))
+}
+
+fn found_at(index: usize, known: &'static Known) -> Found {
+    Found {
+        index,
+        known,
+        is_measured: slow::is_measured(known.name),
+    }
 }
 
 #[cfg(test)]

@@ -262,6 +262,8 @@ impl Known {
 pub(super) struct Found {
     pub(super) index: usize,
     pub(super) known: &'static Known,
+    /// Whether each call is measured.
+    pub(super) is_measured: bool,
 }
 
 /// The length up to which a name fits into one number.

@@ -10,6 +10,7 @@ use super::refusal::{Refusal, SYNTAX, shown};
 use super::table::{Access, Known};
 use super::{Call, Words, is};
 use crate::buffer::Output;
+use crate::notify::Class;
 use crate::peer::Peer;
 use crate::session::Session;
 use crate::state::Shared;
@@ -209,9 +210,10 @@ impl Call<'_> {
 pub(super) type Own<'o> = Option<(u64, &'o mut Output)>;
 
 impl Shared {
-    /// Notes whether changes and expiries have to be noted for clients that track keys.
+    /// Notes whether changes and expiries have to be noted, for clients that track keys or for keyspace notifications.
     pub(crate) fn note_tracking(&mut self) {
-        let is_used = self.watched.tracking.is_used();
+        let notifies = self.notifies() && self.settings.notified.has(Class::EXPIRED);
+        let is_used = self.watched.tracking.is_used() || notifies;
         self.watched.note_idle();
         for database in &mut self.databases {
             database.collect_expired(is_used);
@@ -222,10 +224,12 @@ impl Shared {
     pub(crate) fn note_expired_in(&mut self, database: usize) {
         let tracking = &mut self.watched.tracking;
         let current = tracking.current.take();
-        for key in self.databases[database].take_expired() {
-            tracking.note(&key);
-        }
+        let keys = self.databases[database].take_expired();
+        keys.iter().for_each(|key| tracking.note(key));
         tracking.current = current;
+        for key in keys {
+            self.notify(Class::EXPIRED, "expired", database, &key);
+        }
     }
 
     /// Begins a command while clients track keys: notices of what happened before go in front of its reply.

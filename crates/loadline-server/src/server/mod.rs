@@ -500,6 +500,9 @@ impl Server {
         if self.shared.settings.maxmemory > 0 && !is_steady {
             self.shared.make_room();
         }
+        if self.shared.notifies() {
+            self.shared.notify_gone();
+        }
         self.shared.stats.sample(self.shared.now);
         self.shared.trim_memory();
         self.pages.follow(&self.shared);

@@ -15,6 +15,7 @@ mod functions;
 mod getkeys;
 mod help;
 mod hostile;
+mod notifications;
 mod places;
 mod pubsub;
 mod random;

@@ -13,6 +13,7 @@ use loadline_store::{Edit, Group, Stream, StreamEdit, StreamEntry, StreamId, Val
 use super::refusal::{Refusal, WRONG_TYPE, shown};
 use super::reply::Reply;
 use super::{Call, Effect, Keys, Known, ONE, read as reading, sub, write};
+use crate::notify::What;
 use crate::settings::Settings;
 
 /// The key behind a subcommand.
@@ -154,7 +155,26 @@ fn edit<'w, R>(
     } else {
         call.touched(key);
     }
+    for event in edits.iter().filter_map(event_of) {
+        let watched = &mut call.shared.watched;
+        watched.note_what(database, key, What::OfStream(event));
+    }
     Ok(result)
+}
+
+/// The event of a change, for keyspace notifications. A group is set by two commands.
+fn event_of(edit: &StreamEdit<'_>) -> Option<&'static str> {
+    Some(match edit {
+        StreamEdit::Append { .. } => "xadd",
+        StreamEdit::Delete(_) => "xdel",
+        StreamEdit::Trim { .. } => "xtrim",
+        StreamEdit::SetIds { .. } => "xsetid",
+        StreamEdit::SetGroup { .. } => "xgroup-",
+        StreamEdit::RemoveGroup(_) => "xgroup-destroy",
+        StreamEdit::See { .. } => "xgroup-createconsumer",
+        StreamEdit::RemoveConsumer { .. } => "xgroup-delconsumer",
+        _ => return None,
+    })
 }
 
 /// Passes the stream at `key` to a closure; `None` if there is no key.
