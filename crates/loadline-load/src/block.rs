@@ -9,6 +9,7 @@ use crate::outcome::Outcome;
 use crate::pacing::{Arrivals, Pacing, Stop};
 use crate::pauses;
 use crate::values::mix;
+use crate::waits::TargetWaits;
 
 /// The longest wait for a reply. A target that sends nothing for this long while operations wait has failed;
 /// outstanding replies at the end of a block are awaited for the same time.
@@ -63,12 +64,12 @@ pub(crate) struct Place<'p> {
 }
 
 /// Disturbances to watch for during a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Watch {
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Watch<'w> {
     /// Nothing: an in-process subject uses its CPUs alone.
     Nothing,
-    /// The pauses of this machine's CPUs.
-    Cpus,
+    /// The pauses of this machine's CPUs, and waits of the target for them.
+    Cpus(Option<&'w TargetWaits>),
 }
 
 /// Runs `block` with one thread per worker, the first on the caller's thread, and combines the results.
@@ -80,24 +81,24 @@ pub(crate) fn run<W: Send>(
     block: &Block,
     overdue: Duration,
     control: &Control,
-    watch: Watch,
+    watch: Watch<'_>,
     work: impl Fn(&mut W, &Share<'_>) -> Result<Outcome, Error> + Sync,
 ) -> Result<Outcome, Error> {
     block.check()?;
-    if watch == Watch::Nothing {
+    let Watch::Cpus(target) = watch else {
         return run_from(Clock::start(), workers, block, overdue, control, work);
-    }
+    };
     let precision = match block.pacing {
         Pacing::Open { .. } => pauses::FINE,
         Pacing::Closed => pauses::COARSE,
     };
-    let (outcome, pauses) = pauses::watch(precision, || {
+    let (outcome, seen) = pauses::watch(precision, target, || {
         let clock = Clock::start_at(overdue);
         let outcome = run_from(clock, workers, block, overdue, control, work);
         (outcome, clock)
     });
     let mut outcome = outcome?;
-    outcome.explain(pauses);
+    outcome.explain(seen);
     Ok(outcome)
 }
 

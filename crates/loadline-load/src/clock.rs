@@ -1,6 +1,6 @@
 //! The clocks of the loops.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
@@ -103,6 +103,13 @@ impl RunQueue {
     /// The run queue waits of the calling thread.
     pub(crate) fn own() -> Self {
         Self(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// Those of the threads that process `pid` has now.
+    pub(crate) fn of_process(pid: u64) -> impl Iterator<Item = Self> {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+        let tasks = tasks.into_iter().flatten().flatten();
+        tasks.map(|task| Self(File::open(task.path().join("schedstat")).ok()))
     }
 
     /// Nanoseconds so far; one system call.

@@ -38,6 +38,7 @@ pub mod runner;
 pub mod stall;
 pub mod task;
 pub mod values;
+pub mod waits;
 pub mod windows;
 pub mod wire;
 pub mod workload;

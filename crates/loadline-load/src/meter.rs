@@ -264,6 +264,7 @@ impl<'b> Meter<'b> {
             in_flight,
             generator: Duration::from_nanos(generator_ns.min(length_ns)),
             paused: Duration::ZERO,
+            target_wait: None,
             answered,
         });
     }

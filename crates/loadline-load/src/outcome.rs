@@ -6,9 +6,10 @@ use loadline_measure::corrected::Corrected;
 use loadline_measure::histogram::Histogram;
 
 use crate::cost::{TargetCost, ThreadCost};
-use crate::pauses::Pauses;
+use crate::pauses::{Observed, Pauses};
 use crate::reply::Errors;
 use crate::stall::{self, Stall};
+use crate::waits;
 
 /// All measurements of a block.
 #[derive(Debug, Clone)]
@@ -135,8 +136,9 @@ impl Outcome {
         (self.duration, self.series, self.stalls) = (duration, series, stalls);
     }
 
-    /// Adds the observed pauses of CPUs, also to the stalls that they explain.
-    pub(crate) fn explain(&mut self, pauses: Option<Pauses>) {
+    /// Adds what was observed, also to the stalls that it explains.
+    pub(crate) fn explain(&mut self, observed: Observed) {
+        let Observed { pauses, waits } = observed;
         let list = pauses.iter().flat_map(|pauses| &pauses.list);
         for pause in list {
             let end = pause.start + pause.length;
@@ -144,6 +146,11 @@ impl Outcome {
                 let common = end.min(stall.end());
                 let overlap = common.saturating_sub(pause.start.max(stall.start));
                 stall.paused = stall.paused.max(overlap);
+            }
+        }
+        if let Some(waits) = waits {
+            for stall in &mut self.stalls {
+                stall.target_wait = Some(waits::within(&waits, stall.start, stall.end()));
             }
         }
         self.pauses = pauses;

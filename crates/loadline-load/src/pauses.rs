@@ -19,6 +19,7 @@ use thread_priority::{
 };
 
 use crate::clock::Clock;
+use crate::waits::{TargetWaits, Wait};
 
 /// A watcher's sleep in open loops.
 pub(crate) const FINE: Duration = Duration::from_millis(1);
@@ -94,17 +95,30 @@ struct Seen {
     real_time: bool,
 }
 
-/// Runs `work` while every CPU that this thread can use is observed every `sleep`. Returns both results;
-/// times count from the start of the clock that `work` returns.
-pub(crate) fn watch<R>(sleep: Duration, work: impl FnOnce() -> (R, Clock)) -> (R, Option<Pauses>) {
+/// Observations of a block.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    pub(crate) pauses: Option<Pauses>,
+    /// Waits of the target for a CPU, if they were read.
+    pub(crate) waits: Option<Vec<Wait>>,
+}
+
+/// Runs `work` while every CPU that this thread can use is observed every `sleep`, and the waits of `target` as well.
+/// Returns both results; times count from the start of the clock that `work` returns.
+pub(crate) fn watch<R>(
+    sleep: Duration,
+    target: Option<&TargetWaits>,
+    work: impl FnOnce() -> (R, Clock),
+) -> (R, Observed) {
     let Ok(allowed) = sched_getaffinity(None) else {
-        return (work().0, None);
+        return (work().0, Observed::default());
     };
     let cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
         .filter(|cpu| allowed.is_set(*cpu))
         .collect();
     let sleep = sleep * cpus.len().div_ceil(FEW_CPUS).max(1) as u32;
     let (over, seen) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let waits = Mutex::new(None);
     let before = CpuTimes::read();
     let (outcome, clock) = std::thread::scope(|scope| {
         let mut ending = Ending {
@@ -122,6 +136,16 @@ pub(crate) fn watch<R>(sleep: Duration, work: impl FnOnce() -> (R, Clock)) -> (R
             // If no thread can be created, that CPU is not observed.
             ending.watchers.extend(watcher.ok());
         }
+        if let Some(target) = target {
+            let (over, waits) = (&over, &waits);
+            let named = thread::Builder::new().name("watch-target".into());
+            let watcher = named.spawn_scoped(scope, move || {
+                prefer();
+                let found = target.observe(over);
+                *waits.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+            });
+            ending.watchers.extend(watcher.ok());
+        }
         work()
     });
     let after = before.zip(CpuTimes::read());
@@ -131,7 +155,22 @@ pub(crate) fn watch<R>(sleep: Duration, work: impl FnOnce() -> (R, Clock)) -> (R
         stolen: after.map(|(before, after)| after.stolen.saturating_sub(before.stolen)),
         ..pauses
     });
-    (outcome, pauses)
+    let mut waits = waits.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for wait in waits.iter_mut().flatten() {
+        (wait.start, wait.end) = (since(clock, wait.start), since(clock, wait.end));
+    }
+    (outcome, Observed { pauses, waits })
+}
+
+/// Gives the calling thread real-time priority; returns whether that is allowed.
+fn prefer() -> bool {
+    let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo).is_ok()
+}
+
+/// A time of the common clock as one of `clock`.
+fn since(clock: Clock, time: Duration) -> Duration {
+    Duration::from_nanos(clock.translate(Clock::common(), time.as_nanos() as u64))
 }
 
 /// Ends the watchers, also if the work panics.
@@ -154,9 +193,7 @@ fn observe(cpu: usize, sleep: Duration, over: &AtomicBool) -> Option<Seen> {
     let mut own = CpuSet::new();
     own.set(cpu);
     sched_setaffinity(None, &own).ok()?;
-    let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
-    let real_time =
-        set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo).is_ok();
+    let real_time = prefer();
     let late_ns = if real_time {
         LATE_NS
     } else {
@@ -193,10 +230,9 @@ fn together(seen: Vec<Seen>, clock: Clock) -> Option<Pauses> {
     let total = seen.iter().map(|one| one.total).sum();
     let mut list: Vec<Pause> = seen.into_iter().flat_map(|one| one.pauses).collect();
     for pause in &mut list {
-        let ns = |time: Duration| clock.translate(Clock::common(), time.as_nanos() as u64);
-        let (start, end) = (ns(pause.start), ns(pause.start + pause.length));
-        pause.start = Duration::from_nanos(start);
-        pause.length = Duration::from_nanos(end - start);
+        let end = since(clock, pause.start + pause.length);
+        pause.start = since(clock, pause.start);
+        pause.length = end - pause.start;
     }
     // A watcher starts before the block.
     list.retain(|pause| !pause.length.is_zero());
@@ -277,12 +313,12 @@ mod tests {
             }
             true
         };
-        let (held, pauses) = watch(FINE, || {
+        let (held, pauses) = watch(FINE, None, || {
             let clock = Clock::start();
             thread::sleep(Duration::from_millis(20));
             (thread::spawn(hold).join().unwrap(), clock)
         });
-        let pauses = pauses.unwrap();
+        let pauses = pauses.pauses.unwrap();
         assert!(pauses.cpus >= 1);
         assert_eq!(pauses.real_time, held);
         if held {
@@ -315,8 +351,9 @@ mod tests {
 
     #[test]
     fn watchers_end_with_the_work_that_they_watch() {
-        let panicked =
-            std::panic::catch_unwind(|| watch(FINE, || -> ((), Clock) { panic!("on purpose") }));
+        let panicked = std::panic::catch_unwind(|| {
+            watch(FINE, None, || -> ((), Clock) { panic!("on purpose") })
+        });
         assert!(panicked.is_err());
     }
 }

@@ -26,6 +26,8 @@ pub struct Stall {
     /// The part in which a CPU of this machine did not run: the longest overlap with one of the
     /// [pauses](crate::outcome::Outcome::pauses) of the block.
     pub paused: Duration,
+    /// The part in which the target waited for a CPU, at most; `None` if that was not observed.
+    pub target_wait: Option<Duration>,
     /// Whether an arrival ended it.
     pub answered: bool,
 }
@@ -57,6 +59,7 @@ impl Stall {
             in_flight: self.in_flight + other.in_flight,
             generator: self.generator.max(other.generator),
             paused: self.paused.max(other.paused),
+            target_wait: self.target_wait.max(other.target_wait),
             answered: self.answered && other.answered,
         }
     }
@@ -119,6 +122,7 @@ mod tests {
             in_flight: 3,
             generator: Duration::ZERO,
             paused: Duration::ZERO,
+            target_wait: None,
             answered: true,
         }
     }

@@ -14,8 +14,9 @@ use crate::meter::{Board, Control};
 use crate::outcome::{Interval, Outcome};
 use crate::pacing::{Pacing, Stop};
 use crate::pauses;
-use crate::pauses::Pauses;
+use crate::pauses::Observed;
 use crate::stall::Stall;
+use crate::waits::TargetWaits;
 
 /// The windows of a block that are over, and the error that ended it early.
 #[derive(Debug, Default)]
@@ -71,6 +72,7 @@ pub(crate) fn run<W: Send>(
     workers: &mut [W],
     block: &Block,
     place: Place<'_>,
+    watched: Option<&TargetWaits>,
     control: &Control,
     between: &mut dyn FnMut(),
     work: impl Fn(&mut W, &Share<'_>) -> Windows + Sync,
@@ -80,7 +82,7 @@ pub(crate) fn run<W: Send>(
     }
     let threads = workers.len();
     let board = Board::new(block.interval, threads);
-    let (parts, pauses) = pauses::watch(pauses::FINE, || {
+    let (parts, seen) = pauses::watch(pauses::FINE, watched, || {
         let clock = Clock::start_at(place.overdue);
         let run = |(thread, worker)| {
             let share = block.share((thread, threads), clock, &board, control, place);
@@ -123,7 +125,7 @@ pub(crate) fn run<W: Send>(
         &mut windows.outcomes,
         place.windows_ns,
         &board.into_series(),
-        pauses,
+        seen,
     );
     windows
 }
@@ -173,16 +175,11 @@ fn finished(parts: &[Windows], count: usize) -> Option<usize> {
 }
 
 /// Divides what was observed in the whole block among its windows, which end at `ends_ns`.
-fn distribute(
-    windows: &mut [Outcome],
-    ends_ns: &[u64],
-    series: &[Interval],
-    pauses: Option<Pauses>,
-) {
+fn distribute(windows: &mut [Outcome], ends_ns: &[u64], series: &[Interval], seen: Observed) {
     let Some(last) = windows.last_mut() else {
         return;
     };
-    last.explain(pauses);
+    last.explain(seen);
     let stalls = std::mem::take(&mut last.stalls);
     let pauses = last.pauses.take();
     let count = windows.len();
@@ -253,6 +250,7 @@ mod tests {
             &mut workers,
             &block,
             place,
+            None,
             &control,
             between,
             |thread, share| work(*thread, share),
@@ -320,6 +318,7 @@ mod tests {
                 in_flight,
                 generator: Duration::ZERO,
                 paused: Duration::ZERO,
+                target_wait: None,
                 answered: true,
             });
             Windows {
@@ -329,7 +328,7 @@ mod tests {
         };
         let mut windows = joined(vec![stalled(120, 2), stalled(130, 3)], 3);
         let ends_ns = [100_000_000, 200_000_000, 300_000_000];
-        distribute(&mut windows.outcomes, &ends_ns, &[], None);
+        distribute(&mut windows.outcomes, &ends_ns, &[], Observed::default());
         let of = |window: usize| &windows.outcomes[window].stalls;
         assert!(of(0).is_empty() && of(2).is_empty());
         let [stall] = of(1)[..] else {

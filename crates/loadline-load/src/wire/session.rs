@@ -14,6 +14,7 @@ use crate::meter::Control;
 use crate::outcome::Outcome;
 use crate::pacing::Stop;
 use crate::values::mix;
+use crate::waits::TargetWaits;
 use crate::windows::{self, Windows};
 use crate::workload::{Chooser, Workload};
 
@@ -49,6 +50,7 @@ pub struct Session<'c, F> {
     framing: fn() -> F,
     shape: Shape,
     workers: Vec<Worker<F, Epoll>>,
+    waits: Option<TargetWaits>,
 }
 
 impl<'c, F: Framing> Session<'c, F> {
@@ -94,6 +96,7 @@ impl<'c, F: Framing> Session<'c, F> {
             framing,
             shape: Shape { threads, ..shape },
             workers: Vec::new(),
+            waits: None,
         };
         for thread in 0..threads {
             let lane = thread % servers;
@@ -115,6 +118,12 @@ impl<'c, F: Framing> Session<'c, F> {
             session.workers[index % threads].adopt(index / threads, conn)?;
         }
         Ok(session)
+    }
+
+    /// Reads the `waits` of the servers for a CPU during each block, to explain its stalls.
+    #[must_use]
+    pub fn with_waits(self, waits: Option<TargetWaits>) -> Self {
+        Self { waits, ..self }
     }
 
     fn connect(&self, index: usize) -> Result<Conn<F>, Error> {
@@ -166,7 +175,7 @@ impl<'c, F: Framing> Session<'c, F> {
             block,
             overdue,
             control,
-            Watch::Cpus,
+            Watch::Cpus(self.waits.as_ref()),
             |worker, share| {
                 let workload = &lanes[worker.lane].workload;
                 worker.run(workload, share).into_one()
@@ -200,6 +209,7 @@ impl<'c, F: Framing> Session<'c, F> {
                 overdue,
                 windows_ns: &windows_ns,
             },
+            self.waits.as_ref(),
             control,
             between,
             |worker, share| worker.run(&lanes[worker.lane].workload, share),

@@ -385,8 +385,6 @@ fn cause(stall: &Stall) -> StallCause {
     let around = Surroundings {
         is_direct: true,
         watched_in_real_time: true,
-        server_wait_ns: Some(0),
-        usual_wait_ns: 0,
     };
     StallCause::of(&stall, &around)
 }

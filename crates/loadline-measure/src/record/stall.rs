@@ -4,14 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::vocabulary::vocabulary;
 
-/// A scheduler keeps a runnable thread waiting for a few time slices. A server's waiting time is only known
-/// per round, so it does not explain longer stalls.
-const LONGEST_WAIT_NS: u64 = 200_000_000;
-
-/// A few time slices: a stall up to this long can be one of the waits that add up to the usual waiting of a round. A
-/// longer one needs waiting of its own.
-const USUAL_STALL_NS: u64 = 20_000_000;
-
 vocabulary! {
     /// The cause of a stall.
     pub enum StallCause {
@@ -46,6 +38,9 @@ pub struct Stall {
     /// The part in which a CPU of this machine did not run.
     #[serde(default)]
     pub paused_ns: u64,
+    /// The part in which the server waited for a CPU, at most; `None` if that was not observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_wait_ns: Option<u64>,
     /// The cause.
     pub cause: StallCause,
 }
@@ -72,25 +67,6 @@ pub struct Surroundings {
     pub is_direct: bool,
     /// Whether CPUs were observed in real time.
     pub watched_in_real_time: bool,
-    /// The server's waiting time for a CPU in the same round.
-    pub server_wait_ns: Option<u64>,
-    /// Its median waiting time over all rounds. On a crowded machine, many short waits add up to it, and none of them
-    /// is a long stall.
-    pub usual_wait_ns: u64,
-}
-
-impl Surroundings {
-    /// The waiting time of the server for a CPU that can belong to `stall`.
-    fn wait_for(&self, stall: &Stall) -> Option<u64> {
-        let wait_ns = self.server_wait_ns?;
-        if stall.length_ns <= USUAL_STALL_NS {
-            Some(wait_ns)
-        } else if stall.length_ns <= LONGEST_WAIT_NS {
-            Some(wait_ns.saturating_sub(self.usual_wait_ns))
-        } else {
-            None
-        }
-    }
 }
 
 impl StallCause {
@@ -109,7 +85,7 @@ impl StallCause {
             Self::Generator
         } else if !around.is_direct {
             Self::ServerOrPath
-        } else if around.wait_for(stall).is_some_and(explains) {
+        } else if stall.server_wait_ns.is_some_and(explains) {
             Self::Contention
         } else {
             Self::Server
@@ -124,8 +100,6 @@ mod tests {
     const DIRECT: Surroundings = Surroundings {
         is_direct: true,
         watched_in_real_time: true,
-        server_wait_ns: Some(0),
-        usual_wait_ns: 0,
     };
 
     #[test]
@@ -136,6 +110,10 @@ mod tests {
             paused_ns,
             ..Stall::default()
         };
+        let starved = |server_wait_ns| Stall {
+            server_wait_ns: Some(server_wait_ns),
+            ..stall(0, 0)
+        };
         let remote = Surroundings {
             is_direct: false,
             ..DIRECT
@@ -144,18 +122,6 @@ mod tests {
             watched_in_real_time: false,
             ..DIRECT
         };
-        let starved = Surroundings {
-            server_wait_ns: Some(700),
-            ..DIRECT
-        };
-        let long = Stall {
-            length_ns: 1_000_000_000,
-            ..Stall::default()
-        };
-        let starved = Surroundings {
-            server_wait_ns: Some(700_000_000),
-            ..starved
-        };
         for (stall, around, cause) in [
             (stall(0, 0), DIRECT, StallCause::Server),
             (stall(499, 499), DIRECT, StallCause::Server),
@@ -163,33 +129,12 @@ mod tests {
             (stall(900, 500), DIRECT, StallCause::Host),
             (stall(900, 500), unsure, StallCause::Contention),
             (stall(0, 0), remote, StallCause::ServerOrPath),
-            (stall(0, 0), starved, StallCause::Contention),
+            (starved(499), DIRECT, StallCause::Server),
+            (starved(500), DIRECT, StallCause::Contention),
+            (starved(500), remote, StallCause::ServerOrPath),
             (stall(600, 0), remote, StallCause::Generator),
-            (long, starved, StallCause::Server),
         ] {
             assert_eq!(StallCause::of(&stall, &around), cause, "{stall:?}");
         }
-    }
-
-    /// A server that sleeps for 100 ms in each round of 2 s, on a machine where it waits 5 % of its time for a CPU.
-    #[test]
-    fn usual_waiting_does_not_explain_a_long_stall() {
-        let cause = |length_ms: u64, wait_ms: u64| {
-            let stall = Stall {
-                length_ns: length_ms * 1_000_000,
-                ..Stall::default()
-            };
-            let around = Surroundings {
-                server_wait_ns: Some(wait_ms * 1_000_000),
-                usual_wait_ns: 100_000_000,
-                ..DIRECT
-            };
-            StallCause::of(&stall, &around)
-        };
-        assert_eq!(cause(100, 105), StallCause::Server);
-        assert_eq!(cause(100, 160), StallCause::Contention);
-        assert_eq!(cause(20, 105), StallCause::Contention);
-        assert_eq!(cause(21, 105), StallCause::Server);
-        assert_eq!(cause(201, 900), StallCause::Server);
     }
 }

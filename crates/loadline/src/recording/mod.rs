@@ -14,7 +14,6 @@ use loadline_measure::compare::{self, Paired, Rules};
 use loadline_measure::corrected::Corrected;
 use loadline_measure::doctor::{self, Class, Evidence, Finding, Observed};
 use loadline_measure::histogram::Histogram;
-use loadline_measure::quantile::median;
 use loadline_measure::record::{
     self, Bounds, Comparison, Cost, CpuPauses, Histograms, Interval, Percentiles, Record,
     RoundHistograms, RoundSummary, Scenario, Stall, StallCause, Subject, SubjectKind, Surroundings,
@@ -255,16 +254,10 @@ fn series(blocks: &[Outcome]) -> Vec<Interval> {
 
 /// The longest stalls of all blocks, in order of time, each with its cause.
 fn stalls(blocks: &[Outcome], is_direct: bool) -> Vec<Stall> {
-    let waits = blocks.iter().filter_map(|block| block.target.run_wait);
-    let waits: Vec<f64> = waits.map(|wait| nanoseconds(wait) as f64).collect();
-    let usual_wait_ns = median(&waits).unwrap_or(0.0) as u64;
     let of_block = |(round, block): (usize, &Outcome)| {
         let around = Surroundings {
             is_direct,
             watched_in_real_time: block.pauses.as_ref().is_some_and(|pauses| pauses.real_time),
-            server_wait_ns: block.target.run_wait.map(nanoseconds),
-            // A single round has no others to tell its usual waiting from.
-            usual_wait_ns: if waits.len() > 1 { usual_wait_ns } else { 0 },
         };
         let stalls = block.stalls.iter().map(move |stall| {
             let stall = Stall {
@@ -274,6 +267,7 @@ fn stalls(blocks: &[Outcome], is_direct: bool) -> Vec<Stall> {
                 in_flight: stall.in_flight,
                 generator_ns: nanoseconds(stall.generator),
                 paused_ns: nanoseconds(stall.paused),
+                server_wait_ns: stall.target_wait.map(nanoseconds),
                 cause: StallCause::default(),
             };
             Stall {

@@ -8,6 +8,7 @@ use loadline_load::keys::KeyDist;
 use loadline_load::outcome::Outcome;
 use loadline_load::pacing::{Pacing, Stop};
 use loadline_load::runner::Subject;
+use loadline_load::waits::TargetWaits;
 use loadline_load::windows::Windows;
 use loadline_load::wire::{Lane, Session, Shape};
 use loadline_load::workload::Command;
@@ -203,10 +204,13 @@ impl<'t> WireSubject<'t> {
         let before = before
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| failure(name, &error))?;
+        let servers = watched(places)?;
+        let processes = servers.iter().filter_map(|server| server.process);
+        let session = session.with_waits(TargetWaits::of(processes));
         Ok(Self {
             session,
             before,
-            servers: watched(places)?,
+            servers,
             case,
             block: Block {
                 pacing: case.pacing,

@@ -3,10 +3,12 @@
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use loadline_measure::Record;
 use loadline_measure::quantile::median;
+use loadline_measure::record::StallCause;
 
 use crate::redis::Redis;
 use crate::util::{Dir, PATIENCE, converse, signal, wait_until};
@@ -64,6 +66,48 @@ fn a_frozen_server_is_seen_in_full() {
         "p99 {p99} s"
     );
     assert!(case.service_time_ns.p99.unwrap() < 500_000_000);
+}
+
+/// Another program of the CPU of a server, ended with the test.
+struct Rival(Child);
+
+impl Rival {
+    fn beside(redis: &Redis) -> Self {
+        let pid = redis.pid().to_string();
+        let pinned = Command::new("taskset").args(["-acp", "0", &pid]).output();
+        assert!(pinned.unwrap().status.success());
+        let words = ["-c", "0", "sh", "-c", "while :; do :; done"];
+        let process = Command::new("taskset").args(words).spawn().unwrap();
+        Self(process)
+    }
+}
+
+impl Drop for Rival {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The waits of the server for its CPU add up to far more than its sleep, but they are not in it.
+#[test]
+fn sleep_of_a_server_that_shares_its_cpu_is_not_called_contention() {
+    let (redis, dir) = (Redis::start(&["--enable-debug-command", "yes"]), Dir::new());
+    let (url, _rival) = (redis.url(), Rival::beside(&redis));
+    let words = format!(
+        "run {url} --workload get --keys 1000 --rate 2k --duration 3s --rounds 1 --warmup 0ms --quiet --json out.json"
+    );
+    let words: Vec<&str> = words.split(' ').collect();
+    let mut run = dir.command(&words).spawn().unwrap();
+    wait_until("the run is on its way", || redis.calls("get") > 1_000);
+    redis.answers("DEBUG SLEEP 0.15\r\n", "+OK\r\n");
+    assert!(run.wait().unwrap().success());
+    let record = record(&dir);
+    let stalls = &record.cases[0].stalls;
+    let longest = stalls.iter().max_by_key(|stall| stall.length_ns).unwrap();
+    println!("{longest:?}");
+    assert!(longest.length_ns >= 150_000_000, "{longest:?}");
+    assert_eq!(longest.cause, StallCause::Server, "{longest:?}");
 }
 
 /// Little's law: what is in flight is the rate times the mean response time.
