@@ -13,8 +13,14 @@ const MOST_LEVELS: usize = 32;
 
 /// The periods of the nearest group of `process` that has a quota; `None` if none has.
 pub(crate) fn throttled(process: u64) -> Option<Throttled> {
-    let text = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
-    let read = |dir: PathBuf| fs::read_to_string(dir.join("cpu.stat")).ok();
+    throttled_below(Path::new("/"), process)
+}
+
+/// The same in a file system whose root is `root`.
+fn throttled_below(root: &Path, process: u64) -> Option<Throttled> {
+    let text = fs::read_to_string(root.join(format!("proc/{process}/cgroup"))).ok()?;
+    let below = |dir: &Path| root.join(dir.strip_prefix("/").unwrap_or(dir));
+    let read = |dir: PathBuf| fs::read_to_string(below(&dir).join("cpu.stat")).ok();
     directories(&text)
         .into_iter()
         .filter_map(read)
@@ -105,6 +111,41 @@ mod tests {
             );
             assert!(!of(hostile).iter().any(|dir| dir.contains("..")));
         }
+    }
+
+    /// The files of Linux 6 with version 2 alone: a container without a quota in a slice with one.
+    #[test]
+    fn quota_of_a_group_of_version_2_is_found_above_the_process() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let stat = |periods: u64, throttled: u64| {
+            format!(
+                "usage_usec 900\nuser_usec 800\nsystem_usec 100\ncore_sched.force_idle_usec 0\nnr_periods {periods}\nnr_throttled {throttled}\nthrottled_usec 4\nnr_bursts 0\nburst_usec 0\n"
+            )
+        };
+        write("proc/42/cgroup", "0::/redis.slice/docker-ab.scope\n");
+        write("proc/43/cgroup", "0::/\n");
+        write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory\n");
+        write(
+            "sys/fs/cgroup/cpu.stat",
+            "usage_usec 900\nuser_usec 800\nsystem_usec 100\n",
+        );
+        let slice = "sys/fs/cgroup/redis.slice";
+        write(&format!("{slice}/docker-ab.scope/cpu.stat"), &stat(0, 0));
+        write(&format!("{slice}/cpu.stat"), &stat(76, 51));
+        let of = |process| throttled_below(root.path(), process);
+        let seen = Throttled {
+            periods: 76,
+            throttled: 51,
+        };
+        assert_eq!(of(42), Some(seen));
+        write(&format!("{slice}/docker-ab.scope/cpu.stat"), &stat(9, 3));
+        assert_eq!(of(42).map(|seen| seen.throttled), Some(3));
+        assert_eq!((of(43), of(44)), (None, None));
     }
 
     #[test]
