@@ -135,9 +135,19 @@ impl Nodes {
         Bracket { low, high }
     }
 
+    /// The tried rates below the lowest one that fails whose trials decided nothing, in ascending order.
+    pub(super) fn undecided(&self) -> Vec<i32> {
+        let nodes = self.tallies.keys().copied();
+        nodes
+            .take_while(|node| self.status(*node) != Status::Bad)
+            .filter(|node| matches!(self.status(*node), Status::Blocked | Status::Open))
+            .collect()
+    }
+
     /// The bounds that the trials prove, the lower one first. A trial that held at a rate speaks for all lower
     /// rates too, and a failed one against all higher rates. A lower bound has a lead of [`LEAD`] such trials
-    /// or, if no rate has, the largest lead; an upper bound always has [`LEAD`].
+    /// or, if no rate has, the largest lead. If no rate has one at all, it is the lowest rate at which a trial held, because
+    /// a disturbance lets no trial hold. An upper bound always has a lead of [`LEAD`].
     pub(super) fn proven(&self) -> (Option<i32>, Option<i32>) {
         let lead = |node: i32| {
             let bound = self.bound(node);
@@ -150,7 +160,9 @@ impl Nodes {
         let holding: Vec<i32> = of(|tally| tally.held).collect();
         let most = holding.iter().map(|node| lead(*node)).max();
         let least = most.unwrap_or(0).clamp(1, LEAD);
-        let lower = holding.into_iter().rfind(|node| lead(*node) >= least);
+        let lowest = holding.first().copied();
+        let led = holding.into_iter().rfind(|node| lead(*node) >= least);
+        let lower = led.or(lowest);
         let upper = of(|tally| tally.failed).find(|node| lead(*node) <= -LEAD);
         (lower, upper)
     }

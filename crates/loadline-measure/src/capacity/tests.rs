@@ -200,8 +200,8 @@ fn interval_of_a_noisy_server_holds_its_capacity() {
         200
     };
     let (mut stated, mut right, mut open, mut widths) = (0, 0, 0, Vec::new());
-    // The first 2,000 were looked at when the search was tuned.
-    for seed in 10_000..10_000 + seeds {
+    // The first 12,000 were looked at when the search was tuned.
+    for seed in 20_000..20_000 + seeds {
         let mut rng = SmallRng::seed_from_u64(seed);
         let weather = any_weather(&mut rng);
         let (model, limit) = SERVERS[seed as usize % SERVERS.len()];
@@ -210,8 +210,7 @@ fn interval_of_a_noisy_server_holds_its_capacity() {
         let truth = server.truth(&slo);
         let (low, high) = answer.interval();
         let Some(low) = low else {
-            // At a rate without a verdict, some trials can hold by luck and more fail.
-            let holds = |point: &Point| point.trials.held > point.trials.failed;
+            let holds = |point: &Point| point.trials.held > 0;
             assert!(
                 !answer.curve.iter().any(holds),
                 "seed {seed}: {:?}",
@@ -234,8 +233,8 @@ fn interval_of_a_noisy_server_holds_its_capacity() {
         share(0.9),
         share(1.0)
     );
-    // Where pauses are so dense that no trial is without one, no rate holds.
-    assert!(stated * 100 >= 97 * seeds, "{stated} of {seeds}");
+    // Where pauses are so dense that hardly any trial of a p99.9 is without one, it can be that none holds in a minute.
+    assert!(stated * 200 >= 199 * seeds, "{stated} of {seeds}");
     assert!(right * 100 >= 95 * stated, "{right} of {stated}");
 }
 
@@ -398,6 +397,42 @@ fn without_a_clean_trial_there_is_no_answer() {
     assert!(answer.lower.unwrap().rate < 17_000.0);
     assert_eq!(answer.noise.pause_ns, Some(25_000_000));
     assert!(answer.limited_because.contains("trials were spoiled"));
+}
+
+/// Of trials of 300 ms one in seven is without a pause, of trials of 900 ms one in 340: the lower the rate, the fewer.
+#[test]
+fn search_among_dense_pauses_repeats_its_shortest_trials() {
+    let server = sharp(83_000.0);
+    for seed in 0..50 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let (answer, _) = search(standard(100_000.0), TIME, |attempt| {
+            let trial = server(attempt);
+            let clean = 0.14_f64.powf(attempt.duration.as_secs_f64() / 0.3);
+            match attempt.role == Role::Closed || rng.random_bool(clean) {
+                true => trial,
+                false => paused(&trial),
+            }
+        });
+        let lower = answer.lower.map(|bound| bound.rate);
+        assert!(
+            lower.is_some_and(|rate| rate < 83_000.0),
+            "{seed}: {lower:?}"
+        );
+    }
+}
+
+/// A disturbance lets no trial hold, so a single one that held is a bound, whatever failed below it.
+#[test]
+fn rate_that_held_beside_failures_is_a_lower_bound() {
+    let mut trials = 0;
+    let (answer, _) = search(standard(100_000.0), 3.0, |attempt| {
+        trials += u32::from(attempt.role != Role::Closed);
+        let served = if trials == 2 { 83_000.0 } else { 1.0 };
+        sharp(served)(attempt)
+    });
+    let lower = answer.lower.expect("a trial held");
+    assert_eq!(lower.held, 1);
+    assert!(lower.failed >= 1, "{lower:?}");
 }
 
 #[test]
