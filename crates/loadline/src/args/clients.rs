@@ -55,6 +55,9 @@ pub(crate) struct ClientsArgs {
     /// Exit with 3 if a gate is inconclusive
     #[arg(long, requires = "gate")]
     pub(crate) strict: bool,
+    /// Measure everything, for many clients too: takes over a minute from about four clients on
+    #[arg(long)]
+    pub(crate) thorough: bool,
     /// Skip the runs with faults
     #[arg(long)]
     pub(crate) no_faults: bool,

@@ -9,6 +9,8 @@ use crate::units::rough_duration_text;
 
 /// Opening a target, loading its keys and closing it.
 const OPENING: Duration = Duration::from_millis(600);
+/// The same for our own server.
+const OPENING_EMBEDDED: Duration = Duration::from_millis(150);
 /// The usual part of the rounds that can follow the planned ones.
 const EXTENSION: u32 = 4;
 /// A block of the reference.
@@ -66,9 +68,9 @@ impl Plan {
         let blocks = self.cases.iter().map(|case| self.time_of(case));
         let blocks: Duration = blocks.sum::<Option<Duration>>()?;
         let schedule = &self.schedule;
-        let targets = self.targets.len() as u32;
-        let warmups = self.warmup * self.cases.len() as u32 * schedule.generations;
-        let opening = OPENING * schedule.generations;
+        let warmup = self.warmup * self.cases.len() as u32;
+        let targets = self.targets.iter().map(|target| warmup + opening(target));
+        let targets = targets.sum::<Duration>() * schedule.generations;
         // A server that runs already cannot be counted.
         let is_counted = schedule.instructions.is_asked().is_some()
             && self.targets.iter().all(Target::is_started);
@@ -77,7 +79,7 @@ impl Plan {
             false => Duration::ZERO,
         };
         Some(Estimate {
-            most: blocks + (warmups + opening) * targets + counting,
+            most: blocks + targets + counting,
             is_limit: schedule.end == RoundsEnd::OncePrecise,
         })
     }
@@ -97,6 +99,13 @@ impl Plan {
             round += REFERENCE;
         }
         Some(round * (self.rounds + schedule.more_rounds() / EXTENSION))
+    }
+}
+
+fn opening(target: &Target) -> Duration {
+    match target {
+        Target::Embedded | Target::Slowed(_) => OPENING_EMBEDDED,
+        _ => OPENING,
     }
 }
 

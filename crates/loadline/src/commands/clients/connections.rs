@@ -42,7 +42,7 @@ impl Comparison<'_> {
         session: &mut Session<'_>,
         target: &Opened,
     ) -> Result<(), Failure> {
-        if !target.target.is_started() {
+        if !self.plan.with_connections {
             return Ok(());
         }
         let (admins, address) = way_to(target)?;

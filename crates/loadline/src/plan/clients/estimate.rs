@@ -2,19 +2,25 @@
 
 use std::time::Duration;
 
-use super::{ClientsPlan, DriverMode, Length};
+use super::{ClientsPlan, Driver, DriverMode, Length};
 use crate::plan::Estimate;
 
 /// Starting the server.
 const SERVER: Duration = Duration::from_millis(500);
-/// Starting a driver, on average: those in Java take two seconds.
+/// Starting a driver in a language that is interpreted or compiled at run time, on average: those in Java take two seconds.
 const START: Duration = Duration::from_millis(350);
+/// Starting a program.
+const START_COMPILED: Duration = Duration::from_millis(50);
+const COMPILED: [&str; 3] = ["C", "Go", "Rust"];
 /// Counting the system calls of a driver.
-const SYSTEM_CALLS: Duration = Duration::from_millis(270);
+const SYSTEM_CALLS: Duration = Duration::from_millis(150);
 /// Opening connections of a driver and measuring their memory.
 const CONNECTIONS: Duration = Duration::from_millis(700);
-/// All faults of a further client. They run together with those of others, and those of one client take its patience.
-const FAULTS: Duration = Duration::from_millis(3_400);
+/// All faults of a further client: nine times its start, since they run together with those of others. Those of one
+/// client take as long as its longest run, or its patience if it waits for longer.
+const FAULTS_STARTS: u32 = 9;
+/// Of the patience for a call that waits, the part that most clients do not use: their runs take six seconds.
+const UNUSED_PATIENCE: Duration = Duration::from_millis(1_200);
 
 impl ClientsPlan {
     /// The expected duration. `None` if the plan has a number of operations, whose time depends on the clients.
@@ -26,20 +32,31 @@ impl ClientsPlan {
             let drivers = self.drivers.iter();
             drivers.filter(move |driver| driver.modes.contains(&mode))
         };
-        let rows = self.ops.iter().flat_map(|op| able(op.mode));
-        let rows: usize = rows.map(|driver| self.protocols(driver).count()).sum();
         // A warm-up can go on until the client is steady.
-        let row = START + self.base.warmup * 6 / 5 + length + SYSTEM_CALLS;
-        let mut all = SERVER + row * rows as u32;
-        if self.base.targets[0].is_started() {
+        let block = self.base.warmup * 6 / 5 + length + SYSTEM_CALLS;
+        let each = |driver: &Driver, time: Duration| {
+            (start(driver) + time) * self.protocols(driver).count() as u32
+        };
+        let rows = self.ops.iter().flat_map(|op| able(op.mode));
+        let mut all = SERVER + rows.map(|driver| each(driver, block)).sum::<Duration>();
+        if self.with_connections {
             let holding = able(DriverMode::Sync).filter(|driver| driver.connections);
-            let holding: usize = holding.map(|driver| self.protocols(driver).count()).sum();
-            all += (START + CONNECTIONS) * holding as u32;
+            all += holding
+                .map(|driver| each(driver, CONNECTIONS))
+                .sum::<Duration>();
         }
         if self.with_faults {
-            let clients = able(DriverMode::Faults).count() as u32;
-            all += self.patience + FAULTS * clients.saturating_sub(1);
+            let clients = able(DriverMode::Faults);
+            let further = clients.skip(1).map(|driver| start(driver) * FAULTS_STARTS);
+            all += self.patience - UNUSED_PATIENCE + further.sum::<Duration>();
         }
         Some(Estimate::about(all))
+    }
+}
+
+fn start(driver: &Driver) -> Duration {
+    match COMPILED.contains(&driver.language.as_str()) {
+        true => START_COMPILED,
+        false => START,
     }
 }

@@ -1,5 +1,6 @@
 //! `loadline clients`: which drivers call which server, by which operations.
 
+mod budget;
 mod estimate;
 mod faults;
 mod manifest;
@@ -73,6 +74,8 @@ pub(crate) struct ClientsPlan {
     pub(crate) is_chosen: bool,
     /// Whether clients are also run with faults.
     pub(crate) with_faults: bool,
+    /// Whether the memory of connections is measured.
+    pub(crate) with_connections: bool,
     /// Time limit of a call that waits during a fault.
     pub(crate) patience: Duration,
     /// Sentences about drivers that are not measured.
@@ -138,9 +141,11 @@ pub(crate) fn resolve(
         gates: Vec::new(),
         is_chosen,
         with_faults: is_started && !args.no_faults,
+        with_connections: is_started,
         patience: patience(args)?,
         left_out,
-    };
+    }
+    .within_a_minute(args);
     let gates = args.gate.iter().map(|text| plan.gate(text));
     Ok(ClientsPlan {
         gates: gates.collect::<Result<_, _>>()?,

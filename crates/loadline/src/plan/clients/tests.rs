@@ -119,6 +119,38 @@ fn default_plan_has_every_installed_driver() {
 }
 
 #[test]
+fn many_clients_are_compared_within_a_minute_by_default() {
+    let many = tempfile::tempdir().unwrap();
+    let mut text = String::from("language = \"Shell\"\ncommand = [\"sh\"]\n");
+    for number in 0..10 {
+        text += &format!(
+            "[[client]]\nname = \"client-{number}\"\nmodes = [\"sync\", \"pipeline\", \"multiplexed\", \"faults\"]\nresp = [2]\nconnections = true\n"
+        );
+    }
+    std::fs::write(many.path().join("driver.toml"), text).unwrap();
+    let path = many.path().to_str().unwrap();
+    let plan = |words: &[&str]| resolved(&[&["--driver", path], words].concat()).unwrap();
+    let seconds = |plan: &ClientsPlan| plan.estimate().unwrap().most.as_secs();
+    let (usual, whole) = (plan(&[]), plan(&["--thorough"]));
+    assert!(seconds(&usual) <= 60, "{}", seconds(&usual));
+    assert!(seconds(&whole) > 100, "{}", seconds(&whole));
+    let ops: Vec<String> = usual.ops.iter().map(Op::to_string).collect();
+    assert_eq!(ops, ["get", "pipeline-100", "multiplexed-64"]);
+    assert_eq!(usual.base.cases.len(), 3);
+    assert_eq!(
+        usual.left_out.last().unwrap(),
+        "To answer within a minute, operations are measured for 500ms each and set, pipeline-10, memory per connection and runs with faults are left out; --thorough measures everything."
+    );
+    assert!(whole.with_faults && whole.ops.len() == 5);
+    let asked = plan(&["--ops", "set,get", "--patience", "9s", "--duration", "2s"]);
+    assert_eq!((asked.ops.len(), asked.with_faults), (2, true));
+    assert_eq!(
+        asked.base.cases[0].length,
+        Length::Time(Duration::from_secs(2))
+    );
+}
+
+#[test]
 fn impossible_client_plans_are_refused_with_a_sentence() {
     for (words, exit, reason) in [
         (
