@@ -49,6 +49,17 @@ pub(crate) fn flag(heavy: bool) -> anyhow::Result<String> {
     Ok(format!("--features={}", light(&metadata).join(",")))
 }
 
+/// The arguments of cargo for clippy over the whole workspace, with `more`.
+///
+/// # Errors
+/// If cargo does not list the features.
+pub(crate) fn clippy(more: &[&str]) -> anyhow::Result<Vec<String>> {
+    let features = flag(false)?;
+    let arguments = [&["clippy", "--workspace", "--all-targets", &features], more];
+    let arguments = [arguments.concat(), vec!["--", "-D", "warnings"]].concat();
+    Ok(arguments.into_iter().map(str::to_owned).collect())
+}
+
 /// A package with one of its features, or with none.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Alone {

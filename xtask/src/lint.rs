@@ -18,7 +18,7 @@ type Check = (&'static str, fn() -> anyhow::Result<()>);
 const CHECKS: [Check; 11] = [
     ("format", || run_cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
-        let arguments = clippy(&[])?;
+        let arguments = features::clippy(&[])?;
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         run_cargo(&arguments, &[])
     }),
@@ -62,17 +62,6 @@ const CHECKS: [Check; 11] = [
         run_cargo(&arguments, &[("RUSTDOCFLAGS", "-D warnings")])
     }),
 ];
-
-/// The arguments of cargo for clippy over the whole workspace, with `more`.
-///
-/// # Errors
-/// If cargo does not list the features.
-pub(crate) fn clippy(more: &[&str]) -> anyhow::Result<Vec<String>> {
-    let features = features::flag(false)?;
-    let arguments = [&["clippy", "--workspace", "--all-targets", &features], more];
-    let arguments = [arguments.concat(), vec!["--", "-D", "warnings"]].concat();
-    Ok(arguments.into_iter().map(str::to_owned).collect())
-}
 
 pub(crate) fn run_all() -> anyhow::Result<()> {
     let mut failed = Vec::new();

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use crate::{cargo, lint, metadata, say};
+use crate::{cargo, features, metadata, say};
 
 /// A package of the workspace.
 #[derive(Debug, Deserialize)]
@@ -102,7 +102,7 @@ fn libraries(packages: &[Package]) -> anyhow::Result<BTreeMap<String, PathBuf>> 
         .map(|name| name.replace('-', "_"))
         .collect();
     let output = Command::new(cargo())
-        .args(lint::clippy(&["--quiet", "--message-format=json"])?)
+        .args(features::clippy(&["--quiet", "--message-format=json"])?)
         .stderr(Stdio::null())
         .output()
         .context("clippy could not be started")?;

@@ -20,6 +20,7 @@
 //! ```
 
 mod acl;
+mod announce;
 mod buffer;
 mod commands;
 mod connection;

@@ -2,7 +2,7 @@
 
 use loadline_resp::{OwnedReply, encode};
 
-use super::Role;
+use super::names::Role;
 use crate::cluster::Node;
 use crate::flags::Flags;
 use crate::request::{Cmd, Replies, Request, Requests, Summary, read};

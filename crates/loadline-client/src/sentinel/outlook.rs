@@ -7,7 +7,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::answer::{Answer, SentinelEvent};
-use super::{Role, Sentinel};
+use super::names::{Role, Sentinel};
 use crate::Error;
 use crate::cluster::Node;
 

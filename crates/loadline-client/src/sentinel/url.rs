@@ -2,7 +2,8 @@
 
 use percent_encoding::percent_decode_str;
 
-use super::{DEFAULT_PORT, Node, Role, Sentinel};
+use super::names::{DEFAULT_PORT, Role, Sentinel};
+use crate::cluster::Node;
 use crate::{Address, Config, Error, Password};
 
 /// The form of a URL.

@@ -1,15 +1,20 @@
-//! The watch over the sentinels of a name: what its threads and the connections share.
+//! The watch over the sentinels of a name, which its threads and the connections share, and the connections that it ends
+//! when the sentinels name another server.
 
 use std::fmt;
 use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use rustix::net::{Shutdown, shutdown};
+
+use super::names::Sentinel;
 use super::outlook::{Outlook, Verdict};
-use super::{Lease, Sentinel};
 use crate::cluster::Node;
-use crate::{Config, Error, blocking};
+use crate::{Address, Config, Error};
 
 /// The longest pause between two attempts to connect around a failover.
 const UNSETTLED_PAUSE: Duration = Duration::from_millis(20);
@@ -29,6 +34,10 @@ pub(crate) struct Watch {
     notify: tokio::sync::Notify,
 }
 
+/// Starts a thread that listens to the sentinel at a node with this configuration, until the watch is closed; a byte at the
+/// socket wakes it.
+type Listen = fn(Arc<Watch>, Sentinel, Node, Config, UnixStream) -> io::Result<()>;
+
 /// Starts the thread for a sentinel, with the end by which it is woken.
 type Start = Box<dyn Fn(&Arc<Watch>, Node, UnixStream) -> io::Result<()> + Send>;
 
@@ -41,9 +50,69 @@ struct State {
     is_closed: bool,
 }
 
+/// The address of a server for one connection, and its socket once there is one. The connection keeps it as long as it
+/// lives; its end makes the sentinels be asked again.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) address: Address,
+    node: Node,
+    watch: Arc<Watch>,
+    socket: OnceLock<OwnedFd>,
+    is_over: AtomicBool,
+}
+
+impl Lease {
+    fn new(address: Address, node: Node, watch: Arc<Watch>) -> Self {
+        Self {
+            address,
+            node,
+            watch,
+            socket: OnceLock::new(),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    /// Hands over the socket of the connection, which is closed at once if the sentinels name another server by now.
+    ///
+    /// # Errors
+    /// The operating system has no room for another handle of the socket.
+    pub(crate) fn holds(self: &Arc<Self>, socket: impl AsFd) -> io::Result<()> {
+        let socket = socket.as_fd().try_clone_to_owned()?;
+        // A lease is for one socket, so it has none yet.
+        let _ = self.socket.set(socket);
+        self.watch.register(self);
+        Ok(())
+    }
+
+    /// Ends the connection: reads and writes fail from now on, also those that wait.
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+        if let Some(socket) = self.socket.get() {
+            // A connection that has broken already is fine too.
+            let _ = shutdown(socket, Shutdown::Both);
+        }
+    }
+
+    /// The reason why the connection has ended, if it has ended from here.
+    pub(crate) fn end_reason(&self) -> Option<io::Error> {
+        self.is_over.load(Ordering::Acquire).then(|| {
+            let what = "the sentinels name another server, so the connection was closed";
+            io::Error::new(io::ErrorKind::ConnectionAborted, what)
+        })
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if !*self.is_over.get_mut() {
+            self.watch.lost();
+        }
+    }
+}
+
 impl Handle {
     /// Starts a thread for each sentinel.
-    pub(super) fn start(sentinel: &Sentinel, config: &Config) -> Self {
+    pub(super) fn start(sentinel: &Sentinel, config: &Config, listen: Listen) -> Self {
         // The handle keeps the watch open, so the threads have settings of their own.
         let settings = Sentinel::from(sentinel.settings().clone());
         let own = settings.own_config(config);
@@ -52,7 +121,7 @@ impl Handle {
                 address: settings.address_of(&node),
                 ..own.clone()
             };
-            blocking::listen(Arc::clone(watch), settings.clone(), node, own, wake)
+            listen(Arc::clone(watch), settings.clone(), node, own, wake)
         });
         let watch = Arc::new(Watch {
             state: Mutex::new(State {
@@ -149,7 +218,7 @@ impl Watch {
     }
 
     /// Takes note of a connection, and ends it if it is to a server that the sentinels do not name any more.
-    pub(super) fn register(&self, lease: &Arc<Lease>) {
+    fn register(&self, lease: &Arc<Lease>) {
         let mut state = self.lock();
         state.leases.retain(|other| other.strong_count() > 0);
         state.leases.push(Arc::downgrade(lease));
@@ -161,7 +230,7 @@ impl Watch {
     }
 
     /// A connection broke, or could not be made.
-    pub(super) fn lost(&self) {
+    fn lost(&self) {
         let mut state = self.lock();
         state.outlook.lost(Instant::now());
         state.wake_threads();

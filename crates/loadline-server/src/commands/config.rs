@@ -11,7 +11,7 @@ use super::{Call, Words, is};
 use crate::listen::KEEP_ALIVE;
 use crate::notify::Classes;
 use crate::persistence::Persistence;
-use crate::settings::{Eviction, NAMES, Unit, memory_bytes};
+use crate::settings::{Eviction, NAMES, Settings, Unit, memory_bytes};
 use crate::state::DATABASES;
 use crate::stats::{Gone, Stats};
 
@@ -151,33 +151,7 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
             let typed = String::from_utf8_lossy(pair[0]);
             return Err(refusal(&typed, "duplicate parameter").into());
         }
-        if let Some((_, unit, place)) = NAMES.iter().find(|(known, ..)| *known == name) {
-            *place(&mut changed) = value(pair[1], *unit).map_err(refuse)?;
-            continue;
-        }
-        if name == POLICY {
-            changed.eviction = policy(pair[1]).map_err(|why| refuse(&why))?;
-            continue;
-        }
-        if LIST_SIZE.contains(&name.as_str()) {
-            let size = integer(pair[1]);
-            changed.list_max_listpack_size =
-                size.map_err(|_| refuse("argument couldn't be parsed into an integer"))?;
-            continue;
-        }
-        if name == SLOWER {
-            let micros = integer(pair[1]);
-            changed.slowlog_log_slower_than = micros
-                .map_err(|_| refuse("argument couldn't be parsed into an integer"))?
-                .max(-1);
-            continue;
-        }
-        if name == EVENTS {
-            changed.notified = Classes::parse(pair[1]).map_err(refuse)?;
-            continue;
-        }
-        if name == OUTPUT {
-            changed.output_limits.parse(pair[1]).map_err(refuse)?;
+        if set_plain(&mut changed, &name, pair[1]).map_err(|why| refuse(&why))? {
             continue;
         }
         if name == FSYNC
@@ -214,6 +188,28 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
     }
     call.reply().ok();
     Ok(())
+}
+
+/// Sets a setting that is a value and nothing else, and says whether `name` is one.
+///
+/// # Errors
+/// The reason why the value is refused.
+fn set_plain(changed: &mut Settings, name: &str, given: &[u8]) -> Result<bool, String> {
+    let whole = || integer(given).map_err(|_| "argument couldn't be parsed into an integer");
+    if let Some((_, unit, place)) = NAMES.iter().find(|(known, ..)| *known == name) {
+        *place(changed) = value(given, *unit)?;
+    } else if LIST_SIZE.contains(&name) {
+        changed.list_max_listpack_size = whole()?;
+    } else {
+        match name {
+            POLICY => changed.eviction = policy(given)?,
+            SLOWER => changed.slowlog_log_slower_than = whole()?.max(-1),
+            EVENTS => changed.notified = Classes::parse(given)?,
+            OUTPUT => changed.output_limits.parse(given)?,
+            _ => return Ok(false),
+        }
+    }
+    Ok(true)
 }
 
 fn refusal(name: &str, why: &str) -> String {
