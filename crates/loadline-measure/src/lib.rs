@@ -42,6 +42,7 @@ pub mod corrected;
 pub mod doctor;
 pub mod engines;
 mod error;
+pub mod failover;
 pub mod gate;
 pub mod histogram;
 pub mod interval;

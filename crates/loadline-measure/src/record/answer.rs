@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Capacity, Clients, Engines, Tiers};
+use super::{Capacity, Clients, Engines, Failover, Tiers};
 
 /// The findings of a run in addition to its cases: one variant for each question. In JSON, an answer is a field of the
 /// record that is named after its question.
@@ -22,11 +22,14 @@ pub enum Answer {
     Clients(Clients),
     /// The tiers of a cache for one object.
     Tiers(Box<Tiers>),
+    /// The fate of writes while servers fail.
+    Failover(Failover),
 }
 
 impl Answer {
     /// Whether the cases of the record are the whole answer.
-    pub(super) fn is_in_cases(&self) -> bool {
+    #[must_use]
+    pub fn is_in_cases(&self) -> bool {
         matches!(self, Self::Cases | Self::Sweep)
     }
 }

@@ -39,6 +39,7 @@ pub use crate::clients::{Behaviour, ClientRow, Clients};
 pub use crate::compare::Verdict;
 pub use crate::doctor::{Class, Finding, NotExamined, Rule, Severity};
 pub use crate::engines::{Allocations, Engines, Footprint};
+pub use crate::failover::Failover;
 pub use crate::gate::Judgement;
 use crate::gate::Row;
 pub use crate::histogram::LatencySummary;

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use super::{
-    Answer, Capacity, Case, Clients, Comparison, Engines, Environment, Finding, Judgement, LeftOut,
-    Link, NotExamined, Record, Row, Run, Tiers,
+    Answer, Capacity, Case, Clients, Comparison, Engines, Environment, Failover, Finding,
+    Judgement, LeftOut, Link, NotExamined, Record, Row, Run, Tiers,
 };
 
 /// The fields of a record in JSON.
@@ -38,6 +38,7 @@ pub(super) struct Stored {
     engines: Option<Engines>,
     clients: Option<Clients>,
     tiers: Option<Box<Tiers>>,
+    failover: Option<Failover>,
 }
 
 impl From<Stored> for Record {
@@ -53,11 +54,13 @@ impl From<Stored> for Record {
         let sweep = || is_sweep.then_some(Answer::Sweep);
         let engines = || stored.engines.map(Answer::Engines);
         let tiers = || stored.tiers.map(Answer::Tiers);
+        let failover = || stored.failover.map(Answer::Failover);
         let answer = capacity
             .or_else(clients)
             .or_else(sweep)
             .or_else(engines)
-            .or_else(tiers);
+            .or_else(tiers)
+            .or_else(failover);
         let mut answer = answer.unwrap_or_default();
         match &mut answer {
             Answer::Tiers(tiers) => tiers.find_former_cases(&stored.cases),

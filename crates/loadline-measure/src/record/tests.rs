@@ -436,11 +436,12 @@ fn answer_is_a_field_named_after_its_question() {
         (Answer::Clients(Clients::default()), Some("clients")),
         (Answer::Engines(Engines::default()), Some("engines")),
         (Answer::Tiers(Box::default()), Some("tiers")),
+        (Answer::Failover(Failover::default()), Some("failover")),
     ] {
         record.answer = answer;
         let written = record.to_json_pretty().unwrap();
         let value: Value = serde_json::from_str(&written).unwrap();
-        let fields = ["capacity", "clients", "engines", "tiers"];
+        let fields = ["capacity", "clients", "engines", "tiers", "failover"];
         let found: Vec<&str> = fields
             .into_iter()
             .filter(|name| value.get(name).is_some())
@@ -459,7 +460,7 @@ fn answer_is_a_field_named_after_its_question() {
 fn answer_of_a_later_version_leaves_the_cases() {
     let record = Record::new(Run::default(), Environment::default());
     let mut value = serde_json::to_value(&record).unwrap();
-    value["failover"] = json!({ "outage_ns": 1 });
+    value["history"] = json!({ "points": 1 });
     let read = Record::from_json(value.to_string().as_bytes()).unwrap();
     assert_eq!(read.answer, Answer::Cases);
 }

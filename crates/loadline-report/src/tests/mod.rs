@@ -5,6 +5,7 @@ mod browser;
 mod capacity;
 mod clients;
 mod engines;
+mod failover;
 mod fixture;
 mod flames;
 mod former;
@@ -57,6 +58,8 @@ fn no_line_is_longer_than_the_width() {
         engines::hostile(),
         clients::record(),
         clients::hostile(),
+        failover::record(),
+        failover::hostile(),
         tiers::record(),
         tiers::crowded(),
         tiers::load(),

@@ -9,6 +9,7 @@ mod change;
 mod clients;
 mod compared;
 mod engines;
+mod failover;
 mod fastest;
 mod flames;
 mod found;

@@ -2,7 +2,9 @@
 
 use loadline_measure::record::{Answer, Record};
 
-use super::{NOTHING, capacity, cases, clients, engines, fastest, found, method, sweep, tiers};
+use super::{
+    NOTHING, capacity, cases, clients, engines, failover, fastest, found, method, sweep, tiers,
+};
 use crate::document::{CheckResult, Checks, Section};
 
 /// The part of a document that depends on the answer of its record.
@@ -92,6 +94,13 @@ impl<'r> Page<'r> {
                 found: tiers::found(tiers),
                 sections: tiers::sections(record, tiers),
                 legend: tiers::legend(tiers),
+                ..of_cases
+            },
+            Answer::Failover(answer) => Self {
+                title: failover::title(answer),
+                found: failover::found(answer),
+                sections: failover::sections(answer),
+                legend: failover::LEGEND.to_vec(),
                 ..of_cases
             },
         }

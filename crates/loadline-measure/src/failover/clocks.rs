@@ -1,0 +1,129 @@
+//! The times of an outage, as its writers saw it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{History, Operation, Outcome};
+
+/// The times of an outage, in nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Clocks {
+    /// From the start of the load to the fault.
+    pub fault_ns: u64,
+    /// From the fault to the first error or timeout of a writer; `None` if none had one.
+    pub detection_ns: Option<u64>,
+    /// From the fault until a server accepted writes again; `None` if it never stopped accepting them or was not watched.
+    pub ready_ns: Option<u64>,
+    /// From the fault until each writer had a write acknowledged that it called after the fault, the slowest writer
+    /// counting; `None` if one had none until the end of the load.
+    pub first_write_ns: Option<u64>,
+    /// The longest time without an acknowledged write of one writer; `None` without writes.
+    pub outage: Option<Gap>,
+}
+
+/// A stretch without an acknowledged write of one writer. Times are nanoseconds since the start of the load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Gap {
+    /// The writer.
+    pub writer: u32,
+    /// The acknowledgement before it, or the start of the load.
+    pub from_ns: u64,
+    /// The acknowledgement after it, or the end of the load.
+    pub to_ns: u64,
+    /// Whether the load ended before a write was acknowledged.
+    pub is_open: bool,
+}
+
+impl Gap {
+    /// Its length in nanoseconds.
+    #[must_use]
+    pub fn length_ns(&self) -> u64 {
+        self.to_ns.saturating_sub(self.from_ns)
+    }
+}
+
+/// The clocks of a history. `ready_ns` is when a server accepted writes again, since the start of the load.
+#[must_use]
+pub fn clocks(history: &History, ready_ns: Option<u64>) -> Clocks {
+    let fault_ns = history.fault_ns;
+    let failed = history.operations.iter();
+    let failed = failed.filter(|operation| operation.outcome != Outcome::Acknowledged);
+    let seen = failed.map(|operation| operation.completed_ns);
+    let detected = seen.filter(|at| *at >= fault_ns).min();
+    let writers = by_writer(history);
+    // One writer without a write leaves the whole unknown.
+    let first_writes: Option<Vec<u64>> = writers
+        .values()
+        .map(|operations| first_write(operations, fault_ns))
+        .collect();
+    let gaps = writers
+        .iter()
+        .map(|(writer, operations)| longest(*writer, operations, history.end_ns));
+    let since_fault = |at: u64| at.saturating_sub(fault_ns);
+    Clocks {
+        fault_ns,
+        detection_ns: detected.map(since_fault),
+        ready_ns: ready_ns.map(since_fault),
+        first_write_ns: first_writes
+            .and_then(|all| all.into_iter().max())
+            .map(since_fault),
+        outage: gaps.max_by_key(|gap| (gap.length_ns(), std::cmp::Reverse(gap.writer))),
+    }
+}
+
+fn by_writer(history: &History) -> BTreeMap<u32, Vec<&Operation>> {
+    let mut writers: BTreeMap<u32, Vec<&Operation>> = BTreeMap::new();
+    for operation in &history.operations {
+        writers
+            .entry(operation.id.writer)
+            .or_default()
+            .push(operation);
+    }
+    writers
+}
+
+/// The first acknowledgement of a write called after the fault.
+fn first_write(operations: &[&Operation], fault_ns: u64) -> Option<u64> {
+    let after = operations
+        .iter()
+        .filter(|operation| operation.invoked_ns >= fault_ns);
+    let acknowledged = after.filter(|operation| operation.outcome == Outcome::Acknowledged);
+    acknowledged.map(|operation| operation.completed_ns).min()
+}
+
+/// The longest stretch of `writer` without an acknowledgement.
+fn longest(writer: u32, operations: &[&Operation], end_ns: u64) -> Gap {
+    let acknowledged = operations
+        .iter()
+        .filter(|operation| operation.outcome == Outcome::Acknowledged);
+    let mut times: Vec<u64> = acknowledged
+        .map(|operation| operation.completed_ns)
+        .collect();
+    times.sort_unstable();
+    let last = times.last().copied().unwrap_or(0);
+    let starts = std::iter::once(0).chain(times.iter().copied());
+    let gap = |(from_ns, to_ns)| Gap {
+        writer,
+        from_ns,
+        to_ns,
+        is_open: false,
+    };
+    let open = Gap {
+        is_open: true,
+        ..gap((last, end_ns))
+    };
+    let closed = starts.zip(times.iter().copied()).map(gap);
+    // Of equal stretches, the first one counts.
+    closed.fold(open, |longest, next| {
+        let is_longer = next.length_ns() > longest.length_ns();
+        let is_as_long = next.length_ns() == longest.length_ns() && longest.is_open;
+        if is_longer || is_as_long {
+            next
+        } else {
+            longest
+        }
+    })
+}

@@ -1,0 +1,183 @@
+//! Failover: the fate of each write of a load during which something failed, and how long writers waited.
+//!
+//! A [`History`] lists every write with its outcome as the client reported it, and how many times the server has executed
+//! it. Each write has a key of its own, so a write that was lost or executed twice is known for certain; a counter for each
+//! writer could not tell a repeated write from an ambiguous one.
+
+mod audit;
+mod clocks;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::vocabulary::vocabulary;
+
+pub use audit::{Audit, Loss, audit};
+pub use clocks::{Clocks, Gap, clocks};
+
+vocabulary! {
+    /// A kind of write.
+    pub enum Kind {
+        /// `SET` of a new key. A second execution does not show.
+        Set = "set",
+        /// `INCR` of a new key, whose value is the number of executions.
+        Incr = "incr",
+    }
+}
+
+vocabulary! {
+    /// The part that fails.
+    pub enum Fault {
+        /// The process ends with SIGKILL. The server is started again, or a replica takes its place.
+        Kill = "kill",
+        /// The process is stopped with SIGSTOP for a time, and continues.
+        Stop = "stop",
+        /// The server closes the connections of its clients by CLIENT KILL.
+        ClientKill = "client-kill",
+        /// Every connection is reset.
+        Reset = "reset",
+        /// Connections end after a write was executed and before its reply arrives.
+        Cut = "cut",
+        /// A connection delivers nothing more and is not closed; new ones work.
+        BlackHole = "black-hole",
+    }
+}
+
+vocabulary! {
+    /// Servers that fail together and take each other's place.
+    pub enum Topology {
+        /// One redis-server.
+        Standalone = "standalone",
+        /// A master and a replica, which is promoted by hand.
+        Replica = "replica",
+        /// Three masters, each with a replica.
+        Cluster = "cluster",
+        /// The server of this project with a directory.
+        Embedded = "embedded",
+    }
+}
+
+/// The outcome of a write as the client reported it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// A reply confirmed it.
+    Acknowledged,
+    /// An error that says that it was not executed.
+    Refused,
+    /// Any other end: it may have been executed.
+    Ambiguous,
+}
+
+/// One write. Times are nanoseconds since the start of the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// Its writer and its place there.
+    pub id: WriteId,
+    /// Its kind: the index in [`History::kinds`].
+    pub kind: usize,
+    /// The time of the call.
+    pub invoked_ns: u64,
+    /// The time of its outcome.
+    pub completed_ns: u64,
+    /// Its outcome.
+    pub outcome: Outcome,
+    /// The executions found in the server afterwards.
+    pub executions: u64,
+}
+
+/// A write, by its writer and its place among the writes of that writer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WriteId {
+    /// The number of the writer.
+    pub writer: u32,
+    /// The place, counted from 0.
+    pub sequence: u64,
+}
+
+/// The writes of a load.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct History {
+    /// The kinds of write.
+    pub kinds: Vec<Kind>,
+    /// Every write.
+    pub operations: Vec<Operation>,
+    /// When the fault began, in nanoseconds since the start of the load.
+    pub fault_ns: u64,
+    /// When the load ended.
+    pub end_ns: u64,
+}
+
+/// The results of `loadline failover`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Failover {
+    /// The servers.
+    pub topology: Topology,
+    /// The client.
+    pub client: String,
+    /// Writes that were due per second.
+    pub rate: u64,
+    /// The number of writers, which take turns.
+    pub writers: u64,
+    /// One for each fault.
+    pub trials: Vec<Trial>,
+}
+
+/// The load during one fault.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trial {
+    /// The fault.
+    pub fault: Fault,
+    /// The durability of the servers, such as `memory`, `interval:1s` or `always`.
+    pub durability: String,
+    /// Times that the fault occurred.
+    pub faults: u64,
+    /// The fate of the writes, by kind.
+    pub audits: Vec<Audit>,
+    /// The times of the outage.
+    pub clocks: Clocks,
+    /// Errors that the client reported, by kind.
+    pub errors: BTreeMap<String, u64>,
+}
+
+impl Trial {
+    /// Acknowledged writes that are not in the server.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.sum(Audit::lost)
+    }
+
+    /// Writes that were executed more than once.
+    #[must_use]
+    pub fn twice(&self) -> u64 {
+        self.sum(|audit| audit.twice.unwrap_or(0))
+    }
+
+    /// Writes whose outcome the caller does not know.
+    #[must_use]
+    pub fn ambiguous(&self) -> u64 {
+        self.sum(|audit| audit.ambiguous)
+    }
+
+    /// Acknowledged writes.
+    #[must_use]
+    pub fn acknowledged(&self) -> u64 {
+        self.sum(|audit| audit.acknowledged)
+    }
+
+    /// Writes that the client called not executed, and that are in the server.
+    #[must_use]
+    pub fn refused_there(&self) -> u64 {
+        self.sum(|audit| audit.refused_there)
+    }
+
+    fn sum(&self, of: impl Fn(&Audit) -> u64) -> u64 {
+        self.audits.iter().map(of).fold(0, u64::saturating_add)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! Histories with planted faults.
+
+use std::collections::BTreeSet;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+
+const HISTORIES: u64 = 100;
+const WRITERS: u32 = 4;
+const MS: u64 = 1_000_000;
+/// The time between two writes of a writer.
+const EVERY: u64 = 10 * MS;
+
+/// A history of `writes` per writer, half of them of each kind, without a failure.
+fn clean(rng: &mut SmallRng, writes: u64) -> History {
+    let mut operations = Vec::new();
+    for sequence in 0..writes {
+        for writer in 0..WRITERS {
+            let invoked_ns = sequence * EVERY + u64::from(writer) * MS;
+            operations.push(Operation {
+                id: WriteId { writer, sequence },
+                kind: usize::from(sequence % 2 == 1),
+                invoked_ns,
+                completed_ns: invoked_ns + rng.random_range(1..=2 * MS),
+                outcome: Outcome::Acknowledged,
+                executions: 1,
+            });
+        }
+    }
+    History {
+        kinds: vec![Kind::Set, Kind::Incr],
+        fault_ns: writes / 2 * EVERY,
+        end_ns: writes * EVERY,
+        operations,
+    }
+}
+
+fn sent(history: &History) -> Vec<u64> {
+    let count = |kind| {
+        history
+            .operations
+            .iter()
+            .filter(move |one| one.kind == kind)
+    };
+    (0..2).map(|kind| count(kind).count() as u64).collect()
+}
+
+fn audited(history: &History) -> Vec<Audit> {
+    audit(history, &sent(history)).unwrap()
+}
+
+/// Draws `count` different places below `end`.
+fn drawn(rng: &mut SmallRng, count: usize, end: usize) -> BTreeSet<usize> {
+    let mut places = BTreeSet::new();
+    while places.len() < count {
+        places.insert(rng.random_range(0..end));
+    }
+    places
+}
+
+fn total(audits: &[Audit], of: impl Fn(&Audit) -> u64) -> u64 {
+    audits.iter().map(of).sum()
+}
+
+#[test]
+fn clean_histories_have_no_findings() {
+    for seed in 0..HISTORIES {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let writes = rng.random_range(20..200);
+        let history = clean(&mut rng, writes);
+        let audits = audited(&history);
+        for audit in &audits {
+            let findings = [audit.ambiguous, audit.refused, audit.refused_there];
+            assert_eq!((audit.loss, findings), (None, [0; 3]), "{seed}");
+            assert_eq!(audit.twice.unwrap_or(0), 0, "{seed}");
+            assert_eq!(audit.there(), audit.sent, "{seed}");
+        }
+        let clocks = clocks(&history, None);
+        assert_eq!(clocks.detection_ns, None, "{seed}");
+        let outage = clocks.outage.unwrap();
+        assert!(outage.length_ns() <= EVERY + 2 * MS, "{seed}: {outage:?}");
+        assert!(clocks.first_write_ns.unwrap() <= EVERY + 5 * MS, "{seed}");
+    }
+}
+
+#[test]
+fn planted_losses_are_all_found_with_their_window() {
+    for seed in 0..HISTORIES {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut history = clean(&mut rng, 100);
+        let count = rng.random_range(1..50);
+        let lost = drawn(&mut rng, count, history.operations.len());
+        for place in &lost {
+            history.operations[*place].executions = 0;
+        }
+        let audits = audited(&history);
+        assert_eq!(total(&audits, Audit::lost), count as u64, "{seed}");
+        assert_eq!(total(&audits, |audit| audit.twice.unwrap_or(0)), 0);
+        let operations = lost.iter().map(|place| &history.operations[*place]);
+        let losses = || audits.iter().filter_map(|audit| audit.loss);
+        let first = operations.clone().min_by_key(|one| one.invoked_ns).unwrap();
+        let found = losses().min_by_key(|loss| loss.from_ns).unwrap();
+        assert_eq!(
+            (found.from_ns, found.first),
+            (first.invoked_ns, first.id),
+            "{seed}"
+        );
+        let last = operations.max_by_key(|one| one.completed_ns).unwrap();
+        let found = losses().max_by_key(|loss| loss.to_ns).unwrap();
+        assert_eq!(
+            (found.to_ns, found.last),
+            (last.completed_ns, last.id),
+            "{seed}"
+        );
+    }
+}
+
+#[test]
+fn planted_duplicates_are_all_found_among_ambiguous_writes() {
+    for seed in 0..HISTORIES {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut history = clean(&mut rng, 100);
+        // Ambiguous writes, some of them executed, must not hide a duplicate.
+        let end = history.operations.len();
+        let (mut ambiguous, mut there) = (0, 0);
+        for place in drawn(&mut rng, 40, end) {
+            let one = &mut history.operations[place];
+            (one.outcome, one.executions) = (Outcome::Ambiguous, rng.random_range(0..2));
+            ambiguous += 1;
+            there += one.executions;
+        }
+        let incrs = |one: &&mut Operation| one.kind == 1 && one.executions == 1;
+        let mut incrs: Vec<_> = history.operations.iter_mut().filter(incrs).collect();
+        let count = rng.random_range(1..20);
+        for place in drawn(&mut rng, count, incrs.len()) {
+            incrs[place].executions += rng.random_range(1..3);
+        }
+        let audits = audited(&history);
+        assert_eq!(audits[1].twice, Some(count as u64), "{seed}");
+        assert_eq!(audits[0].twice, None, "a second SET does not show");
+        assert_eq!(total(&audits, |audit| audit.ambiguous), ambiguous);
+        assert_eq!(total(&audits, |audit| audit.ambiguous_there), there);
+        assert_eq!(total(&audits, Audit::lost), 0, "{seed}");
+    }
+}
+
+#[test]
+fn planted_outages_are_found_to_the_nanosecond() {
+    for seed in 0..HISTORIES {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut history = clean(&mut rng, 100);
+        let writer = rng.random_range(0..WRITERS);
+        let first = history.fault_ns / EVERY;
+        let after = rng.random_range(first + 3..95);
+        let mut failed = Vec::new();
+        for one in &mut history.operations {
+            if one.id.writer == writer && (first..after).contains(&one.id.sequence) {
+                one.outcome = Outcome::Refused;
+                one.executions = 0;
+                failed.push(one.completed_ns);
+            }
+        }
+        let at = |sequence: u64| {
+            let mut own = history
+                .operations
+                .iter()
+                .filter(|one| one.id.writer == writer);
+            own.find(|one| one.id.sequence == sequence)
+                .unwrap()
+                .completed_ns
+        };
+        let clocks = clocks(&history, Some(history.fault_ns + MS));
+        let gap = Gap {
+            writer,
+            from_ns: at(first - 1),
+            to_ns: at(after),
+            is_open: false,
+        };
+        assert_eq!(clocks.outage, Some(gap), "{seed}");
+        let detected = failed.iter().min().unwrap() - history.fault_ns;
+        assert_eq!(clocks.detection_ns, Some(detected), "{seed}");
+        assert_eq!(clocks.first_write_ns, Some(at(after) - history.fault_ns));
+        assert_eq!(clocks.ready_ns, Some(MS));
+    }
+}
+
+#[test]
+fn outage_that_outlasts_the_load_is_open() {
+    let mut history = clean(&mut SmallRng::seed_from_u64(1), 50);
+    for one in &mut history.operations {
+        if one.invoked_ns >= history.fault_ns {
+            one.outcome = Outcome::Ambiguous;
+        }
+    }
+    let clocks = clocks(&history, None);
+    let outage = clocks.outage.unwrap();
+    assert!(
+        outage.is_open && outage.to_ns == history.end_ns,
+        "{outage:?}"
+    );
+    assert_eq!(clocks.first_write_ns, None);
+}
+
+#[test]
+fn refused_write_that_was_executed_is_a_defect_of_the_client() {
+    let mut history = clean(&mut SmallRng::seed_from_u64(1), 10);
+    history.operations[3].outcome = Outcome::Refused;
+    assert_eq!(audited(&history)[0].refused_there, 1);
+}
+
+#[test]
+fn history_that_misses_a_write_does_not_add_up() {
+    let mut history = clean(&mut SmallRng::seed_from_u64(1), 10);
+    let sent = sent(&history);
+    history.operations.pop();
+    let problem = audit(&history, &sent).unwrap_err();
+    assert!(
+        problem.starts_with("20 incr were sent, but 19 were"),
+        "{problem}"
+    );
+}

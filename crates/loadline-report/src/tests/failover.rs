@@ -1,0 +1,152 @@
+//! The fate of writes while servers fail.
+
+use loadline_measure::Record;
+use loadline_measure::failover::{
+    Audit, Clocks, Failover, Fault, Gap, Kind, Loss, Topology, Trial, WriteId,
+};
+use loadline_measure::record::Answer;
+
+use super::{TERMINAL, fixture};
+use crate::{html, markdown, text};
+
+const MS: u64 = 1_000_000;
+
+fn audit(kind: Kind, loss: Option<Loss>, twice: Option<u64>) -> Audit {
+    Audit {
+        kind,
+        sent: 1_000,
+        acknowledged: 990,
+        loss,
+        ambiguous: 8,
+        ambiguous_there: 5,
+        refused: 2,
+        refused_there: 0,
+        twice,
+    }
+}
+
+fn clocks(outage_ms: u64, is_open: bool) -> Clocks {
+    Clocks {
+        fault_ns: 500 * MS,
+        detection_ns: Some(MS / 2),
+        ready_ns: Some(outage_ms * MS / 2),
+        first_write_ns: (!is_open).then_some(outage_ms * MS),
+        outage: Some(Gap {
+            writer: 1,
+            from_ns: 500 * MS,
+            to_ns: (500 + outage_ms) * MS,
+            is_open,
+        }),
+    }
+}
+
+/// A server that loses writes when it is killed, and a client that repeats writes whose reply was cut.
+pub(super) fn record() -> Record {
+    let id = |writer, sequence| WriteId { writer, sequence };
+    let loss = Loss {
+        count: 120,
+        first: id(0, 3),
+        last: id(1, 80),
+        from_ns: 100 * MS,
+        to_ns: 499 * MS,
+    };
+    let kill = Trial {
+        fault: Fault::Kill,
+        durability: "memory".to_owned(),
+        faults: 1,
+        audits: vec![
+            audit(Kind::Set, Some(loss), None),
+            audit(Kind::Incr, None, Some(0)),
+        ],
+        clocks: clocks(240, false),
+        errors: [("timeout".to_owned(), 3), ("connection".to_owned(), 7)].into(),
+    };
+    let cut = Trial {
+        fault: Fault::Cut,
+        durability: "memory".to_owned(),
+        faults: 10,
+        audits: vec![
+            audit(Kind::Set, None, None),
+            audit(Kind::Incr, None, Some(4)),
+        ],
+        clocks: clocks(3, false),
+        ..Trial::default()
+    };
+    let mut record = fixture::record(Vec::new());
+    record.answer = Answer::Failover(Failover {
+        topology: Topology::Standalone,
+        client: "loadline-client".to_owned(),
+        rate: 2_000,
+        writers: 6,
+        trials: vec![kill, cut],
+    });
+    record
+}
+
+/// Figures that contradict each other, and names that try to be more than text.
+pub(super) fn hostile() -> Record {
+    let mut record = record();
+    let hostile = "<script>alert(1)</script>\u{1b}[31m\u{202e}".repeat(4);
+    if let Answer::Failover(answer) = &mut record.answer {
+        answer.client = hostile.clone();
+        answer.topology = hostile.as_str().into();
+        answer.rate = u64::MAX;
+        let trial = &mut answer.trials[0];
+        trial.fault = hostile.as_str().into();
+        trial.errors = [(hostile, u64::MAX)].into();
+        trial.audits[0].acknowledged = 0;
+        trial.audits[1].ambiguous = u64::MAX;
+        trial.clocks.outage = Some(Gap {
+            from_ns: u64::MAX,
+            ..Gap::default()
+        });
+    }
+    record
+}
+
+/// A text without its line breaks.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn first_sentence_is_the_outage_and_the_losses() {
+    let report = text(&record(), &TERMINAL);
+    let first = one_line(report.split("\n\n").next().unwrap());
+    assert_eq!(
+        first,
+        "standalone: no write of a writer was acknowledged for 240 ms at most (kill, memory); acknowledged writes \
+         were lost: 120 of 1980 with kill, memory; the outcome of 32 was unknown, and 4 were executed twice."
+    );
+}
+
+#[test]
+fn tables_hold_the_audit_and_the_clocks() {
+    let report = text(&record(), &TERMINAL);
+    for part in [
+        "kill, memory: the server ends with SIGKILL and is started again",
+        "lost: from write 3 of writer 0 (called 400 ms before the fault) to write 80 of writer 1 (acknowledged 1.00 ms before the fault)",
+        "errors: connection (7), timeout (3)",
+        "cut: a connection ends 10 times after a write was executed and before its reply",
+    ] {
+        assert!(one_line(&report).contains(part), "{part}\n{report}");
+    }
+    let page = html(&record());
+    assert!(
+        page.contains("first write") && page.contains("240 ms"),
+        "{page}"
+    );
+    assert!(markdown(&record()).contains("| INCR |"));
+}
+
+#[test]
+fn outage_that_outlasts_the_load_is_a_lower_bound() {
+    let mut record = record();
+    if let Answer::Failover(answer) = &mut record.answer {
+        answer.trials.truncate(1);
+        answer.trials[0].clocks = clocks(700, true);
+    }
+    let report = text(&record, &TERMINAL);
+    assert!(report.contains("at least 700 ms (kill"), "{report}");
+    assert!(report.contains("none"), "{report}");
+}

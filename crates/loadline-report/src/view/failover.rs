@@ -1,0 +1,283 @@
+//! The fate of writes while servers fail: the audit, one group of rows for each fault, and the clocks.
+
+use loadline_measure::failover::{Audit, Clocks, Failover, Fault, Gap, Topology, Trial, WriteId};
+use loadline_measure::words;
+
+use super::NOTHING;
+use super::cases::shown;
+use crate::document::{Block, Cell, Column, Item, Row, RowGroup, Section, Table, Tone};
+
+/// Errors of a trial are named up to here.
+const MOST_KINDS: usize = 4;
+
+/// Legend of the tables.
+pub(super) const LEGEND: [&str; 5] = [
+    "acked: confirmed by a reply. lost: acked, and not in the server afterwards. refused: not executed, as the client reported.",
+    "unknown: the client reported that the write may have been executed; there: those of them that are in the server.",
+    "twice: executed more than once. Each write has a key of its own, and the value of an INCR is the number of its executions; a second SET does not show.",
+    "detection: from the fault to the first error of a writer. ready: until the server, or its successor, accepts writes. first write: until each writer had a new write acknowledged.",
+    "outage: the longest time without an acknowledged write of one writer. Writes are due at a rate (open loop), so none is missing while nothing is answered.",
+];
+
+/// The title of the report.
+pub(super) fn title(answer: &Failover) -> String {
+    format!("Failover: {}", answer.topology)
+}
+
+/// The outage and the losses, without a full stop.
+pub(super) fn found(answer: &Failover) -> String {
+    let outages = answer.trials.iter();
+    let outages = outages.filter_map(|trial| Some((trial, trial.clocks.outage?)));
+    let Some((trial, outage)) = outages.max_by_key(|(_, gap)| gap.length_ns()) else {
+        return NOTHING.to_owned();
+    };
+    let topology = &answer.topology;
+    let most = if answer.trials.len() > 1 {
+        " at most"
+    } else {
+        ""
+    };
+    format!(
+        "{topology}: no write of a writer was acknowledged for {}{most} ({}); {}; {}",
+        length(&outage),
+        name(trial),
+        losses(answer),
+        duplicates(answer)
+    )
+}
+
+fn losses(answer: &Failover) -> String {
+    let acknowledged = total(answer, Trial::acknowledged);
+    let lossy = || answer.trials.iter().filter(|trial| trial.lost() > 0);
+    let each = |trial: &Trial| {
+        let all = words::amount(trial.acknowledged());
+        format!(
+            "{} of {all} with {}",
+            words::amount(trial.lost()),
+            name(trial)
+        )
+    };
+    let each: Vec<String> = lossy().map(each).collect();
+    match each.as_slice() {
+        [] => format!(
+            "none of {} acknowledged writes was lost",
+            words::amount(acknowledged)
+        ),
+        each => {
+            let each: Vec<&str> = each.iter().map(String::as_str).collect();
+            format!("acknowledged writes were lost: {}", words::few(&each))
+        }
+    }
+}
+
+fn duplicates(answer: &Failover) -> String {
+    let of_unknown = match total(answer, Trial::ambiguous) {
+        0 => "no outcome was unknown".to_owned(),
+        count => format!("the outcome of {} was unknown", words::amount(count)),
+    };
+    match total(answer, Trial::twice) {
+        0 => format!("{of_unknown}, and none was executed twice"),
+        count => format!(
+            "{of_unknown}, and {} were executed twice",
+            words::amount(count)
+        ),
+    }
+}
+
+fn total(answer: &Failover, of: impl Fn(&Trial) -> u64) -> u64 {
+    answer.trials.iter().map(of).fold(0, u64::saturating_add)
+}
+
+/// The fault, with the durability where it matters.
+fn name(trial: &Trial) -> String {
+    match trial.fault {
+        Fault::Kill => format!("{}, {}", trial.fault, trial.durability),
+        _ => trial.fault.to_string(),
+    }
+}
+
+fn length(gap: &Gap) -> String {
+    let least = if gap.is_open { "at least " } else { "" };
+    format!("{least}{}", words::duration(gap.length_ns() as f64))
+}
+
+/// The audit and the clocks.
+pub(super) fn sections(answer: &Failover) -> Vec<Option<Section>> {
+    if answer.trials.is_empty() {
+        return Vec::new();
+    }
+    vec![audits(answer), clocks(answer)]
+}
+
+fn audits(answer: &Failover) -> Option<Section> {
+    let groups = answer.trials.iter().map(|trial| RowGroup {
+        title: format!("{}: {}", name(trial), effect(trial, &answer.topology)),
+        rows: trial_rows(trial),
+    });
+    let caption = format!(
+        "Writes of {} at {} per second through {}",
+        words::plural(answer.writers, "writer"),
+        words::amount(answer.rate),
+        answer.client
+    );
+    let table = Table {
+        caption: caption.clone(),
+        columns: vec![
+            Column::text("write", 0),
+            Column::figure("sent", 3),
+            Column::figure("acked", 0),
+            Column::figure("lost", 0),
+            Column::figure("unknown", 0),
+            Column::figure("there", 1),
+            Column::figure("refused", 2),
+            Column::figure("twice", 0),
+        ],
+        groups: groups.collect(),
+    };
+    Section::new(&caption, vec![Block::Table(table)])
+}
+
+/// The effect of a fault, and how it ends.
+fn effect(trial: &Trial, topology: &Topology) -> String {
+    let times = words::plural(trial.faults, "time");
+    match &trial.fault {
+        Fault::Kill => match topology {
+            Topology::Replica => {
+                "the master ends with SIGKILL, and the replica is promoted and takes its port"
+            }
+            Topology::Cluster => "a master ends with SIGKILL, and its replica takes over",
+            _ => "the server ends with SIGKILL and is started again",
+        }
+        .to_owned(),
+        Fault::Stop => "the server is stopped with SIGSTOP, and continues".to_owned(),
+        Fault::ClientKill => format!(
+            "the server closes {} of its clients",
+            words::plural(trial.faults, "connection")
+        ),
+        Fault::Reset => "all connections are reset".to_owned(),
+        Fault::Cut => {
+            format!("a connection ends {times} after a write was executed and before its reply")
+        }
+        Fault::BlackHole => {
+            "a connection delivers nothing more and stays open, and new ones work".to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+fn trial_rows(trial: &Trial) -> Vec<Row> {
+    let audits = trial.audits.iter();
+    let mut rows: Vec<Row> = audits
+        .map(|audit| row(audit, trial.clocks.fault_ns))
+        .collect();
+    let mut errors: Vec<(&String, &u64)> = trial.errors.iter().collect();
+    errors.sort_by_key(|(kind, count)| (std::cmp::Reverse(**count), (*kind).clone()));
+    let named = errors.iter().take(MOST_KINDS);
+    let named: Vec<String> = named
+        .map(|(kind, count)| format!("{kind} ({})", words::amount(**count)))
+        .collect();
+    if let Some(row) = rows.last_mut().filter(|_| !named.is_empty()) {
+        let more = match errors.len().saturating_sub(MOST_KINDS) {
+            0 => String::new(),
+            more => format!(" and {}", words::plural(more as u64, "other kind")),
+        };
+        let text = format!("errors: {}{more}", named.join(", "));
+        row.notes.push(Item::new(Tone::Faint, text));
+    }
+    rows
+}
+
+fn row(audit: &Audit, fault_ns: u64) -> Row {
+    let figure = |count: u64| Cell::from(count.to_string());
+    let bad = |count: u64| match count {
+        0 => figure(0),
+        count => Cell::new(Tone::Bad, count.to_string()),
+    };
+    let mut notes = Vec::new();
+    if let Some(loss) = &audit.loss {
+        let id = |id: WriteId| format!("write {} of writer {}", id.sequence, id.writer);
+        let text = format!(
+            "lost: from {} (called {}) to {} (acknowledged {})",
+            id(loss.first),
+            moment(loss.from_ns, fault_ns),
+            id(loss.last),
+            moment(loss.to_ns, fault_ns)
+        );
+        notes.push(Item::new(Tone::Bad, text));
+    }
+    if audit.refused_there > 0 {
+        let text = format!(
+            "{} are in the server although the client reported that they were not executed",
+            words::plural(audit.refused_there, "write")
+        );
+        notes.push(Item::new(Tone::Bad, text));
+    }
+    Row {
+        cells: vec![
+            audit.kind.as_str().to_uppercase().into(),
+            figure(audit.sent),
+            figure(audit.acknowledged),
+            bad(audit.lost()),
+            figure(audit.ambiguous),
+            figure(audit.ambiguous_there),
+            figure(audit.refused),
+            match audit.twice {
+                Some(count) => bad(count),
+                None => Cell::new(Tone::Faint, "-"),
+            },
+        ],
+        notes,
+        ..Row::default()
+    }
+}
+
+/// A moment, relative to the fault.
+fn moment(at_ns: u64, fault_ns: u64) -> String {
+    let distance = words::duration(at_ns.abs_diff(fault_ns) as f64);
+    let side = if at_ns < fault_ns { "before" } else { "after" };
+    format!("{distance} {side} the fault")
+}
+
+fn clocks(answer: &Failover) -> Option<Section> {
+    let heading = "Times of the outage, from the fault on";
+    let table = Table {
+        caption: heading.to_owned(),
+        columns: vec![
+            Column::text("fault", 0),
+            Column::figure("detection", 1),
+            Column::figure("ready", 2),
+            Column::figure("first write", 0),
+            Column::figure("outage", 0),
+        ],
+        groups: vec![RowGroup {
+            title: String::new(),
+            rows: answer.trials.iter().map(clock_row).collect(),
+        }],
+    };
+    Section::new(heading, vec![Block::Table(table)])
+}
+
+fn clock_row(trial: &Trial) -> Row {
+    let Clocks {
+        detection_ns,
+        ready_ns,
+        first_write_ns,
+        outage,
+        ..
+    } = &trial.clocks;
+    let time = |ns: &Option<u64>| shown(ns.map(|ns| words::duration(ns as f64)));
+    let first_write = match first_write_ns {
+        None => Cell::new(Tone::Bad, "none"),
+        known => time(known),
+    };
+    Row {
+        cells: vec![
+            name(trial).into(),
+            time(detection_ns),
+            time(ready_ns),
+            first_write,
+            shown(outage.as_ref().map(length)),
+        ],
+        ..Row::default()
+    }
+}
