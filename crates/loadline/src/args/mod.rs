@@ -4,6 +4,7 @@ mod capacity;
 mod clean;
 mod clients;
 mod engines;
+mod failover;
 mod groups;
 mod judge;
 mod limits;
@@ -25,6 +26,7 @@ pub(crate) use capacity::CapacityArgs;
 pub(crate) use clean::CleanArgs;
 pub(crate) use clients::ClientsArgs;
 pub(crate) use engines::{EngineArgs, EngineOpArg, EngineStep, EngineWorkloadArg, EnginesArgs};
+pub(crate) use failover::FailoverArgs;
 pub(crate) use groups::{
     ChoiceArgs, ConnectionArgs, DataArgs, DisplayArgs, LengthArgs, LoadArgs, LoginArgs, OutputArgs,
     PathArgs, PlanArgs, ResultArgs, TlsArgs, TrafficArgs,
@@ -110,6 +112,9 @@ pub(crate) enum Command {
     /// Which client library, in which language, at which settings?
     #[command(after_help = clients::HELP)]
     Clients(Box<ClientsArgs>),
+    /// What happens to my writes when the server goes away?
+    #[command(after_help = failover::HELP)]
+    Failover(Box<FailoverArgs>),
     /// What about this setup would make a measurement misleading?
     #[command(after_help = DOCTOR_HELP)]
     Doctor(Box<DoctorArgs>),

@@ -10,9 +10,6 @@ use super::Cli;
 use crate::spelling::Target;
 use crate::suggest::closest;
 
-/// Commands that the documents speak of and that do not exist yet.
-const NOT_BUILT: [&str; 1] = ["failover"];
-
 /// Flags of redis-benchmark and redis-cli, and what is written instead.
 const OTHERS: [(&str, &str); 11] = [
     ("-a", "redis://:PASSWORD@HOST:PORT, or --password-file"),
@@ -61,9 +58,6 @@ fn meant(words: &[OsString]) -> (String, Command) {
 
 fn unknown_command(path: &str, command: &Command, error: &Error) -> String {
     let name = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
-    if path == "loadline" && NOT_BUILT.contains(&name) {
-        return format!("`loadline {name}` is not built yet.");
-    }
     if path == "loadline" && (name.contains("://") || Target::parse(name).is_ok()) {
         return format!(
             "`{name}` is a target, not a command; to measure it, use `loadline run {name}`."
@@ -191,8 +185,8 @@ mod tests {
                 "loadline: `loadline baseline` needs a command: save, add, show.\nSee `loadline baseline --help`.",
             ),
             (
-                &["x", "failover", "--help"],
-                "loadline: `loadline failover` is not built yet.\nSee `loadline --help`.",
+                &["x", "failover", "cluster", "--faults", "kill"],
+                "loadline: unknown argument `--faults`; did you mean `--fault`?\nSee `loadline failover --help`.",
             ),
             (
                 &["x", "capcity"],
@@ -212,7 +206,7 @@ mod tests {
             ),
             (
                 &["x", "benchmark"],
-                "loadline: unknown command `benchmark`; the commands are run, capacity, modes, tiers, engines, clients, doctor, compare, baseline, gate, prove, clean, report, link, serve, store, completions, help.\nSee `loadline --help`.",
+                "loadline: unknown command `benchmark`; the commands are run, capacity, modes, tiers, engines, clients, failover, doctor, compare, baseline, gate, prove, clean, report, link, serve, store, completions, help.\nSee `loadline --help`.",
             ),
         ] {
             assert_eq!(refused(words), said);

@@ -12,6 +12,7 @@ mod doctor;
 mod driver;
 mod engine;
 mod engines;
+mod failover;
 mod gate;
 mod judging;
 mod link;
@@ -40,6 +41,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Tiers(args) => tiers::run(&args),
         Command::Engines(args) => engines::run(&args),
         Command::Clients(args) => clients::run(&args),
+        Command::Failover(args) => failover::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Compare(args) => compare::run(*args),
         Command::Baseline(args) => baseline::run(args),

@@ -10,6 +10,7 @@ mod description;
 mod doctor;
 mod engines;
 mod estimate;
+mod failover;
 mod judge;
 mod lengths;
 mod limits;
@@ -58,6 +59,7 @@ pub(crate) use description::Description;
 pub(crate) use doctor::{DoctorPlan, resolve as resolve_doctor};
 pub(crate) use engines::{EnginesPlan, resolve as resolve_engines};
 pub(crate) use estimate::Estimate;
+pub(crate) use failover::{FailoverPlan, TrialPlan, resolve as resolve_failover};
 pub(crate) use judge::{
     resolve_compare, resolve_proof, resolve_run, resolve_single_run, workload_hash,
 };

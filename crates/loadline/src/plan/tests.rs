@@ -583,6 +583,7 @@ fn the_page_about_the_record_describes_exactly_the_fields_of_plans() {
         &["engines", "map"],
         &["tiers"],
         &["tiers", "--key-dist", "uniform"],
+        &["failover"],
     ] {
         let cli = Cli::try_parse_from(["loadline"].iter().chain(words)).unwrap();
         let plan = match cli.command {
@@ -590,6 +591,7 @@ fn the_page_about_the_record_describes_exactly_the_fields_of_plans() {
             Command::Capacity(args) => resolve_capacity(&args, &around()).unwrap().to_json(),
             Command::Engines(args) => resolve_engines(&args, &around()).unwrap().to_json(),
             Command::Tiers(args) => resolve_tiers(&args, &around()).unwrap().to_json(),
+            Command::Failover(args) => resolve_failover(&args, &around()).unwrap().to_json(),
             other => panic!("{other:?}"),
         };
         paths(&plan, "run.plan", &mut written);

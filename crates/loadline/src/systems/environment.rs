@@ -31,17 +31,28 @@ impl Opened {
             .filter_map(|name| Some((name.to_owned(), self.setting(name)?)))
             .collect();
         let config_sha256 = self.config_sha256().map(ToOwned::to_owned);
-        let said = |name: &str| self.said(name).map(ToOwned::to_owned);
         Some(ServerEnvironment {
-            subject,
-            name: said("loadline_version")
-                .map(|_| "loadline".into())
-                .or_else(|| said("server_name"))
-                .or_else(|| said("redis_version").map(|_| "redis".into())),
-            version: said("loadline_version").or_else(|| said("redis_version")),
-            allocator: said("mem_allocator"),
             settings,
             config_sha256,
+            ..described(&subject, |name| self.said(name))
         })
+    }
+}
+
+/// The version of a server, by the fields of its INFO.
+pub(super) fn described<'i>(
+    subject: &str,
+    said: impl Fn(&str) -> Option<&'i str>,
+) -> ServerEnvironment {
+    let said = |name: &str| said(name).map(ToOwned::to_owned);
+    ServerEnvironment {
+        subject: subject.to_owned(),
+        name: said("loadline_version")
+            .map(|_| "loadline".into())
+            .or_else(|| said("server_name"))
+            .or_else(|| said("redis_version").map(|_| "redis".into())),
+        version: said("loadline_version").or_else(|| said("redis_version")),
+        allocator: said("mem_allocator"),
+        ..ServerEnvironment::default()
     }
 }

@@ -19,6 +19,7 @@ pub(crate) mod null;
 mod opened;
 mod sentinel;
 pub(crate) mod servers;
+pub(crate) mod site;
 pub(crate) mod strace;
 pub(crate) mod threads;
 mod tls;

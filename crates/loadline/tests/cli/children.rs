@@ -36,7 +36,7 @@ fn a_child_dies_with_its_killed_parent() {
 }
 
 /// The processes that stand in a directory below `temp`, as the nodes of a cluster do.
-fn nodes(temp: &Dir) -> Vec<u32> {
+pub(crate) fn nodes(temp: &Dir) -> Vec<u32> {
     let temp = temp.path().canonicalize().unwrap();
     let below = |pid: &u32| {
         let cwd = std::fs::read_link(format!("/proc/{pid}/cwd"));

@@ -10,6 +10,7 @@ mod distress;
 mod doctor;
 mod dry_run;
 mod engines;
+mod failover;
 mod judge;
 mod kernel;
 mod keys;

@@ -18,7 +18,7 @@ fn usage_errors_end_with_64() {
             &["run", "--workload", "gte"],
             "unknown workload `gte`; did you mean `get`?",
         ),
-        (&["failover"], "`loadline failover` is not built yet"),
+        (&["failover", "sentinel"], "invalid topology `sentinel`"),
         (&["baseline"], "needs a command: save, add, show"),
         (&["run", "--nope"], "unknown argument `--nope`"),
         (&["run", "--ops", "-1"], "no value can be negative"),
@@ -110,6 +110,7 @@ fn help_and_version_are_answers() {
     for command in [
         "run",
         "capacity",
+        "failover",
         "modes",
         "doctor",
         "compare",

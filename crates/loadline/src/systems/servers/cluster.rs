@@ -53,12 +53,17 @@ struct Member<'c> {
 }
 
 impl ClusterChild {
-    /// Starts a cluster of `program`, which is redis-server 7.0 or later, or compatible with it.
+    /// Starts a cluster of `program`, which is redis-server 7.0 or later, or compatible with it. A replica takes over
+    /// some time after its master was silent for `node_timeout`, by default 15 s.
     ///
     /// # Errors
     /// If a node is not found or does not start, with its last output; if the nodes do not agree; if `interrupt`
     /// was set meanwhile.
-    pub(crate) fn spawn(program: &Path, interrupt: &AtomicBool) -> Result<Self, Failure> {
+    pub(crate) fn spawn(
+        program: &Path,
+        node_timeout: Option<Duration>,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, Failure> {
         let name = format!("spawn-cluster:{}", program.display());
         let mut cluster = Self {
             nodes: Vec::with_capacity(2 * MASTERS),
@@ -78,7 +83,12 @@ impl ClusterChild {
                 bus.set(free_port(&name)?);
                 let bus = bus.get().to_string();
                 let settings = ["--cluster-enabled", "yes", "--cluster-port", &bus];
-                Ok(settings.map(ToOwned::to_owned).into())
+                let mut settings: Vec<String> = settings.map(ToOwned::to_owned).into();
+                if let Some(timeout) = node_timeout {
+                    let timeout = timeout.as_millis().to_string();
+                    settings.extend(["--cluster-node-timeout".to_owned(), timeout]);
+                }
+                Ok(settings)
             })?;
             cluster.nodes.push(node);
             buses.push(bus.get());
@@ -102,6 +112,23 @@ impl ClusterChild {
     /// The address of one of its masters.
     pub(crate) fn seed(&self) -> Server {
         self.nodes[0].server()
+    }
+
+    /// Its nodes: the masters, then the replica of each in the same order.
+    pub(crate) fn nodes(&self) -> &[Child] {
+        &self.nodes
+    }
+
+    /// Ends the first master with SIGKILL, and returns the address of its replica.
+    pub(crate) fn kill_first_master(&mut self) -> Server {
+        self.nodes[0].kill();
+        self.nodes[MASTERS].server()
+    }
+
+    /// The place of the master that served the keys of `slot` at the start.
+    pub(crate) fn first_owner(slot: u16) -> usize {
+        let begins = |place: &usize| place * SLOTS / MASTERS <= usize::from(slot);
+        (0..MASTERS).rev().find(begins).unwrap_or_default()
     }
 
     /// The processes of its nodes.

@@ -51,6 +51,8 @@ const SOCKET: &str = "redis.sock";
 const CONFIG_FILE: &str = "loadline.conf";
 /// The command that starts our own server.
 const SERVE: &str = "serve";
+/// The address for a free port of our own server.
+const ANY_PORT: &str = "127.0.0.1:0";
 /// Text before the address in the line that `loadline serve` prints.
 pub(crate) const LISTENING: &str = "Listening on ";
 
@@ -155,7 +157,7 @@ impl Child {
         under: Option<&Callgrind>,
         interrupt: &AtomicBool,
     ) -> Result<Self, Failure> {
-        let words = [SERVE, "--listen", "127.0.0.1:0"].map(OsString::from);
+        let words = [SERVE, "--listen", ANY_PORT].map(OsString::from);
         let words: Vec<OsString> = words.into_iter().chain(arguments).collect();
         let (process, output) = start("embedded", &own_executable()?, &words, under)?;
         let unknown = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -251,12 +253,26 @@ impl Child {
     /// # Errors
     /// If it does not start again, or if `interrupt` was set meanwhile.
     pub(crate) fn restart(&mut self, interrupt: &AtomicBool) -> Result<(), Failure> {
-        // Both fail only if the process has already ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.kill();
         let (program, words) = &self.started_as;
         (self.process, self.output) = start(&self.name, program, words, None)?;
         self.comes_up(interrupt)
+    }
+
+    /// Ends it with SIGKILL, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        // Both fail only if the process has already ended, which is the goal.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// Lets later restarts listen on its present address. Our own server would choose another free port.
+    pub(crate) fn keep_address(&mut self) {
+        for word in &mut self.started_as.1 {
+            if word == ANY_PORT {
+                *word = self.address.to_string().into();
+            }
+        }
     }
 
     /// The digest of its configuration file, if it has one.
@@ -360,9 +376,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Both fail only if the process has already ended, which is the goal.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.kill();
     }
 }
 

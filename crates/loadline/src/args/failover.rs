@@ -1,0 +1,67 @@
+//! Arguments of `loadline failover`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::ResultArgs;
+use crate::units;
+
+pub(super) const HELP: &str = "\
+Examples:
+  loadline failover
+  loadline failover cluster --fault kill,stop
+  loadline failover embedded --durability process,always --fault kill --html failover.html
+  loadline failover standalone --fault cut --rate 5k --json failover.json
+
+Topologies, started on loopback for the run and removed afterwards:
+  standalone   one redis-server (the default)
+  replica      a master and a replica, which is promoted by hand and takes the master's port
+  cluster      three masters, each with a replica
+  embedded     our own server with a directory
+
+Faults:
+  kill         SIGKILL; the server is started again, or a replica takes its place
+  stop         SIGSTOP for 1 s (cluster: 3 s, in which a replica takes over)
+  client-kill  the server closes all connections by CLIENT KILL
+  reset        every connection is reset
+  cut          connections end after a write was executed and before its reply
+  black-hole   a connection delivers nothing more and stays open
+
+Writers send SET and INCR to new keys at a rate (open loop) before, during and after the fault.
+Then every key is read: the report says which acknowledged writes are lost, which writes were
+executed twice, and how long nobody could write. docs/failover.md explains audit and clocks.
+Exit codes: 0 done, 64 usage, 69 a server or program is unavailable, 70 internal error (also if
+the counts do not add up), 130 interrupted.";
+
+/// What happens to my writes when the server goes away?
+#[derive(Debug, Args)]
+pub(crate) struct FailoverArgs {
+    /// Servers to start: standalone, replica, cluster or embedded [default: standalone]
+    #[arg(value_name = "TOPOLOGY")]
+    pub(crate) topology: Option<String>,
+    /// Faults to cause, as a comma list, or `all` [default: all]
+    #[arg(long, value_name = "A,B|all", value_delimiter = ',')]
+    pub(crate) fault: Vec<String>,
+    /// Durability for `kill`, as a comma list [default: memory,interval:1s; embedded: process]
+    #[arg(long, value_name = "CLASS", value_delimiter = ',')]
+    pub(crate) durability: Vec<String>,
+    /// Server program [default: redis-server]
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) server: Option<PathBuf>,
+    /// Writes per second of all writers [default: 2k]
+    #[arg(long, value_name = "OPS", value_parser = units::positive_count, help_heading = "Load")]
+    pub(crate) rate: Option<u64>,
+    /// Number of writers, which share one client [default: 6]
+    #[arg(long, value_name = "N", value_parser = units::small_count, help_heading = "Load")]
+    pub(crate) writers: Option<u32>,
+    /// Time of the load after the fault [default: 2s, or 4s to 6s where it takes longer]
+    #[arg(long, value_name = "T", value_parser = units::duration, help_heading = "Load")]
+    pub(crate) duration: Option<Duration>,
+    /// Seed of all random choices [default: random]
+    #[arg(long, hide_short_help = true, value_name = "N", help_heading = "Load")]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) results: ResultArgs,
+}

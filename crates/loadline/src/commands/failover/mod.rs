@@ -1,0 +1,243 @@
+//! `loadline failover`: what happens to writes when a server goes away.
+
+mod client_kill;
+mod kill;
+mod scripted;
+mod stop;
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use loadline_load::Control;
+use loadline_measure::failover::{Failover, Fault, History, Trial, audit, clocks};
+use loadline_measure::record::Answer;
+
+use super::surroundings;
+use crate::args::FailoverArgs;
+use crate::exit::{Exit, Failure};
+use crate::plan::{self, FailoverPlan, TrialPlan, run_prefix};
+use crate::session::{self, Recorded, Session, Shell};
+use crate::subjects::{KINDS, Writers, Written};
+use crate::systems::faulty::FaultyPath;
+use crate::systems::site::Site;
+use crate::units::nanoseconds;
+
+/// Interval at which an interrupt is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// The client of the writers.
+const CLIENT: &str = concat!("loadline-client ", env!("CARGO_PKG_VERSION"));
+
+/// The beginning of a fault, and its effect on a server.
+struct Happened {
+    began: Instant,
+    /// When a server accepted writes again, if it had stopped doing so.
+    ready: Option<Instant>,
+    /// Times that it occurred.
+    times: u64,
+}
+
+pub(super) fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
+    let plan = plan::resolve_failover(args, &surroundings())?;
+    session::execute(
+        "failover",
+        &args.results,
+        &plan.describe(),
+        |shell| measure(&plan, shell),
+        |_, _, _| {},
+    )
+}
+
+/// Causes one fault after the other, and adds the answer to the record.
+fn measure(plan: &FailoverPlan, shell: &Shell) -> Result<Recorded, Failure> {
+    session::record(shell, &plan.base, plan.to_json(), |session| {
+        let mut answer = Failover {
+            topology: plan.topology.clone(),
+            client: CLIENT.to_owned(),
+            rate: plan.rate,
+            writers: plan.writers.into(),
+            trials: Vec::new(),
+        };
+        let result = trials(plan, session, &mut answer.trials);
+        if !answer.trials.is_empty() {
+            session.record.answer = Answer::Failover(answer);
+        }
+        result
+    })
+}
+
+fn trials(
+    plan: &FailoverPlan,
+    session: &mut Session<'_>,
+    done: &mut Vec<Trial>,
+) -> Result<(), Failure> {
+    let progress = session.progress(plan.trials.len() as u64);
+    for (place, trial) in plan.trials.iter().enumerate() {
+        if session.shell.interrupted() {
+            break;
+        }
+        progress.say(&format!(
+            "{}: {}, {}",
+            plan.topology, trial.fault, trial.durability
+        ));
+        let prefix = format!("{}{place}:", run_prefix(&session.run_id));
+        match one_trial(plan, trial, prefix, session) {
+            Ok(audited) => done.extend(audited),
+            // Whatever an interrupt breaks is no failure.
+            Err(_) if session.shell.interrupted() => break,
+            Err(failure) => return Err(failure),
+        }
+        progress.step();
+    }
+    progress.finish();
+    Ok(())
+}
+
+/// Starts servers, and audits a load around one fault; nothing if the user interrupts, because a load that was cut short
+/// says little.
+fn one_trial(
+    plan: &FailoverPlan,
+    trial: &TrialPlan,
+    prefix: String,
+    session: &mut Session<'_>,
+) -> Result<Option<Trial>, Failure> {
+    let control = &session.shell.control;
+    let mut site = Site::start(
+        &plan.topology,
+        &plan.program,
+        trial.durability,
+        &control.interrupt,
+    )?;
+    let subject = format!("{} ({})", plan.topology, trial.durability);
+    let servers = &mut session.record.environment.servers;
+    if !servers.iter().any(|known| known.subject == subject) {
+        servers.extend(site.environment(&subject));
+    }
+    let path = trial.script.clone().map(|script| {
+        FaultyPath::start(script, site.addresses()).map_err(|error| {
+            Failure::unavailable(format!("A proxy could not be started: {error}."))
+        })
+    });
+    let path = path.transpose()?;
+    let writers = Writers {
+        connector: site.connector(path.as_ref())?,
+        tags: site.tags(plan.writers),
+        prefix,
+        rate: plan.rate,
+        time: trial.lead + trial.after,
+    };
+    let (start, happened, written) = load(&writers, trial, &mut site, path.as_ref(), control)?;
+    if control.interrupted() {
+        return Ok(None);
+    }
+    let direct = Writers {
+        connector: site.connector(None)?,
+        ..writers
+    };
+    audited(&direct, trial, start, &happened, written).map(Some)
+}
+
+/// Lets the writers run on a thread of their own, and causes the fault from this one, which started the servers.
+fn load(
+    writers: &Writers,
+    trial: &TrialPlan,
+    site: &mut Site,
+    path: Option<&FaultyPath>,
+    control: &Control,
+) -> Result<(Instant, Happened, Written), Failure> {
+    let is_given_up = AtomicBool::new(false);
+    let is_over = || is_given_up.load(Ordering::Relaxed) || control.interrupted();
+    thread::scope(|scope| {
+        let (sender, begun) = mpsc::sync_channel(1);
+        let load = scope.spawn(move || writers.run(&sender, is_over));
+        let probe = format!("{}{{{}}}:ready", writers.prefix, writers.tags[0]);
+        let caused = cause(trial, site, path, &probe, &begun, control);
+        is_given_up.store(caused.is_err(), Ordering::Relaxed);
+        let written = load
+            .join()
+            .unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
+        match (caused, written) {
+            // A load that did not begin has the reason.
+            (_, Err(failure)) | (Err(failure), _) => Err(failure),
+            (Ok((start, happened)), Ok(written)) => {
+                // A fault of the path happens at a write, and is known once the load has ended.
+                let happened = match path {
+                    Some(path) if !control.interrupted() => scripted::happened(path)?,
+                    _ => happened,
+                };
+                Ok((start, happened, written))
+            }
+        }
+    })
+}
+
+/// Waits for the load, and causes a fault of a server when it is due.
+fn cause(
+    trial: &TrialPlan,
+    site: &mut Site,
+    path: Option<&FaultyPath>,
+    probe: &str,
+    begun: &Receiver<Instant>,
+    control: &Control,
+) -> Result<(Instant, Happened), Failure> {
+    let not_begun = |_| Failure::new(Exit::Internal, "The load did not begin.");
+    let start = begun.recv().map_err(not_begun)?;
+    let nothing = Happened {
+        began: start,
+        ready: None,
+        times: 0,
+    };
+    wait_until(start + trial.lead, control);
+    if path.is_some() || control.interrupted() {
+        return Ok((start, nothing));
+    }
+    let happened = match trial.fault {
+        Fault::Kill => kill::cause(site, probe, control)?,
+        Fault::Stop => stop::cause(site, trial.stopped, control)?,
+        Fault::ClientKill => client_kill::cause(site)?,
+        _ => nothing,
+    };
+    Ok((start, happened))
+}
+
+fn wait_until(time: Instant, control: &Control) {
+    while !control.interrupted() {
+        let left = time.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::sleep(left.min(LOOK_EVERY));
+    }
+}
+
+/// Compares what the client reported with what the servers have.
+fn audited(
+    writers: &Writers,
+    trial: &TrialPlan,
+    start: Instant,
+    happened: &Happened,
+    mut written: Written,
+) -> Result<Trial, Failure> {
+    writers.count_executions(&mut written.operations)?;
+    let since_start = |at: Instant| nanoseconds(at.saturating_duration_since(start));
+    let history = History {
+        kinds: KINDS.to_vec(),
+        operations: written.operations,
+        fault_ns: since_start(happened.began),
+        end_ns: written.end_ns,
+    };
+    let audits = audit(&history, &written.sent).map_err(|why| {
+        let sentence = format!("{}: {why}. This is a defect of Loadline.", trial.fault);
+        Failure::new(Exit::Internal, sentence)
+    })?;
+    Ok(Trial {
+        fault: trial.fault.clone(),
+        durability: trial.durability.to_string(),
+        faults: happened.times,
+        audits,
+        clocks: clocks(&history, happened.ready.map(since_start)),
+        errors: written.errors,
+    })
+}

@@ -1,0 +1,315 @@
+//! The plan of `loadline failover`: servers, faults, and the load around each of them.
+
+mod scripts;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use loadline_link::script::Script;
+use loadline_measure::failover::{Fault, Topology};
+use serde_json::{Value, json};
+
+use super::description::Description;
+use super::{Estimate, Plan, Surroundings};
+use crate::args::{ChoiceArgs, FailoverArgs};
+use crate::exit::Failure;
+use crate::spelling::Durability;
+use crate::units::{count_text, duration_text, nanoseconds};
+
+const DEFAULT_RATE: u64 = 2_000;
+/// Every operation is kept in memory until the audit.
+const MOST_RATE: u64 = 100_000;
+const DEFAULT_WRITERS: u32 = 6;
+const MOST_WRITERS: u32 = 1_000;
+const DEFAULT_PROGRAM: &str = "redis-server";
+/// The only interval of a redis-server.
+const EVERY_SECOND: Durability = Durability::Interval(Duration::from_secs(1));
+/// The load before a fault.
+const LEAD: Duration = Duration::from_millis(500);
+/// The shortest and the longest load after a fault.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(600);
+/// Starting and auditing servers, and writes that wait for their timeout after the load.
+const AROUND: Duration = Duration::from_millis(500);
+const AROUND_CLUSTER: Duration = Duration::from_secs(3);
+
+/// Faults around a load, resolved.
+#[derive(Debug, Clone)]
+pub(crate) struct FailoverPlan {
+    /// The common part of all runs.
+    pub(crate) base: Plan,
+    pub(crate) topology: Topology,
+    /// The server program.
+    pub(crate) program: PathBuf,
+    pub(crate) rate: u64,
+    pub(crate) writers: u32,
+    pub(crate) trials: Vec<TrialPlan>,
+}
+
+/// One fault, with the load around it.
+#[derive(Debug, Clone)]
+pub(crate) struct TrialPlan {
+    pub(crate) fault: Fault,
+    pub(crate) durability: Durability,
+    /// The faults of the path, if the fault is one of them.
+    pub(crate) script: Option<Script>,
+    /// Load before the fault.
+    pub(crate) lead: Duration,
+    /// Load after the beginning of the fault.
+    pub(crate) after: Duration,
+    /// How long a server is stopped.
+    pub(crate) stopped: Duration,
+}
+
+/// Resolves the arguments of `loadline failover`.
+///
+/// # Errors
+/// A usage error for an invalid value or combination.
+pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<FailoverPlan, Failure> {
+    let topology = topology(args.topology.as_deref())?;
+    if topology == Topology::Embedded && args.server.is_some() {
+        return Err(Failure::usage(
+            "--server: `embedded` is our own server; use another topology for a program.",
+        ));
+    }
+    let (rate, writers) = load(args)?;
+    let classes = classes(args, &topology)?;
+    let choices = ChoiceArgs {
+        seed: args.seed,
+        ..ChoiceArgs::default()
+    };
+    let base = Plan::bare(&choices, around);
+    let mut trials = Vec::new();
+    for fault in faults(&args.fault)? {
+        // Other faults leave the process alive, so that nothing has to survive on disk.
+        let classes = match fault {
+            Fault::Kill => &classes[..],
+            _ => &classes[..1],
+        };
+        for durability in classes {
+            trials.push(TrialPlan {
+                script: scripts::of(&fault, base.seed, writes(rate, LEAD)),
+                lead: LEAD,
+                after: args
+                    .duration
+                    .unwrap_or_else(|| default_after(&fault, &topology)),
+                stopped: stopped(&topology),
+                durability: *durability,
+                fault: fault.clone(),
+            });
+        }
+    }
+    Ok(FailoverPlan {
+        base,
+        topology,
+        program: args
+            .server
+            .clone()
+            .unwrap_or_else(|| DEFAULT_PROGRAM.into()),
+        rate,
+        writers,
+        trials,
+    })
+}
+
+/// The rate, and the number of writers.
+fn load(args: &FailoverArgs) -> Result<(u64, u32), Failure> {
+    let rate = args.rate.unwrap_or(DEFAULT_RATE);
+    let writers = args.writers.unwrap_or(DEFAULT_WRITERS);
+    if !(1..=MOST_WRITERS).contains(&writers) {
+        let why = format!("expected 1 to {MOST_WRITERS}");
+        return Err(Failure::invalid("--writers", "number", writers, why));
+    }
+    if rate > MOST_RATE {
+        let why = format!(
+            "at most {}, because every write is audited",
+            count_text(MOST_RATE)
+        );
+        return Err(Failure::invalid("--rate", "rate", count_text(rate), why));
+    }
+    if let Some(time) = args
+        .duration
+        .filter(|time| !(SHORTEST..=LONGEST).contains(time))
+    {
+        let why = format!(
+            "from {} to {}",
+            duration_text(SHORTEST),
+            duration_text(LONGEST)
+        );
+        return Err(Failure::invalid(
+            "--duration",
+            "duration",
+            duration_text(time),
+            why,
+        ));
+    }
+    Ok((rate, writers))
+}
+
+fn topology(text: Option<&str>) -> Result<Topology, Failure> {
+    let Some(text) = text else {
+        return Ok(Topology::Standalone);
+    };
+    match Topology::from(text) {
+        Topology::Other(_) => Err(Failure::invalid(
+            "TOPOLOGY",
+            "topology",
+            text,
+            "expected standalone, replica, cluster or embedded, which are started for the run",
+        )),
+        known => Ok(known),
+    }
+}
+
+fn faults(words: &[String]) -> Result<Vec<Fault>, Failure> {
+    if words.is_empty() || words.iter().any(|word| word == "all") {
+        return Ok(Fault::ALL.to_vec());
+    }
+    let mut faults = Vec::new();
+    for word in words {
+        match Fault::from(word.as_str()) {
+            Fault::Other(_) => {
+                let known: Vec<&str> = Fault::ALL.iter().map(Fault::as_str).collect();
+                let why = format!("expected {} or all", known.join(", "));
+                return Err(Failure::invalid("--fault", "fault", word, why));
+            }
+            fault if faults.contains(&fault) => {}
+            fault => faults.push(fault),
+        }
+    }
+    Ok(faults)
+}
+
+/// The durability of the servers, for each trial that ends one.
+fn classes(args: &FailoverArgs, topology: &Topology) -> Result<Vec<Durability>, Failure> {
+    let is_fixed = matches!(topology, Topology::Replica | Topology::Cluster);
+    if is_fixed && !args.durability.is_empty() {
+        return Err(Failure::usage(format!(
+            "--durability: the servers of `{topology}` keep their data in memory, because another one takes over."
+        )));
+    }
+    let mut classes = Vec::new();
+    for text in &args.durability {
+        let class = Durability::parse(text)
+            .map_err(|why| Failure::usage(format!("--durability: {why}.")))?;
+        let is_redis = *topology == Topology::Standalone;
+        match class {
+            Durability::Interval(_) if is_redis && class != EVERY_SECOND => {
+                return Err(Failure::usage(format!(
+                    "--durability {text}: a redis-server has only interval:1s (everysec)."
+                )));
+            }
+            class if classes.contains(&class) => {}
+            class => classes.push(class),
+        }
+    }
+    if classes.is_empty() {
+        classes.extend(match topology {
+            Topology::Standalone => &[Durability::Memory, EVERY_SECOND][..],
+            Topology::Embedded => &[Durability::Process],
+            _ => &[Durability::Memory],
+        });
+    }
+    Ok(classes)
+}
+
+/// The writes of `time`.
+fn writes(rate: u64, time: Duration) -> u64 {
+    (rate as f64 * time.as_secs_f64()).ceil() as u64
+}
+
+/// How long the client and the servers take to recover, and some more.
+fn default_after(fault: &Fault, topology: &Topology) -> Duration {
+    let seconds = match (fault, topology) {
+        (Fault::Kill | Fault::Stop, Topology::Cluster) => 6,
+        (Fault::Kill | Fault::Stop | Fault::BlackHole, _) => 4,
+        _ => 2,
+    };
+    Duration::from_secs(seconds)
+}
+
+/// A replica of the cluster takes over in less than this.
+fn stopped(topology: &Topology) -> Duration {
+    match topology {
+        Topology::Cluster => Duration::from_secs(3),
+        _ => Duration::from_secs(1),
+    }
+}
+
+impl FailoverPlan {
+    /// The plan in the form of the record.
+    pub(crate) fn to_json(&self) -> Value {
+        self.describe().into_json()
+    }
+
+    /// The description of the plan.
+    pub(crate) fn describe(&self) -> Description {
+        let mut out = Description::default();
+        out.entry("command", "failover");
+        out.entry("topology", self.topology.as_str());
+        out.entry("program", self.program.display().to_string());
+        out.entry("rate", self.rate);
+        out.entry("writers", self.writers);
+        out.entry("seed", self.base.seed);
+        let scripts = self.trials.iter().filter_map(|trial| {
+            let script = trial.script.as_ref()?;
+            let time = nanoseconds(trial.lead + trial.after);
+            Some(json!({ "fault": trial.fault, "duration_ns": time, "script": script }))
+        });
+        out.entry("fault_scripts", scripts.collect::<Vec<_>>());
+        out.entry(
+            "trials",
+            self.trials
+                .iter()
+                .map(TrialPlan::to_json)
+                .collect::<Vec<_>>(),
+        );
+        let around = match self.topology {
+            Topology::Cluster => AROUND_CLUSTER,
+            _ => AROUND,
+        };
+        let times = self
+            .trials
+            .iter()
+            .map(|trial| trial.lead + trial.after + around);
+        out.takes(Some(Estimate::about(times.sum())));
+        out.section("Servers");
+        out.line(match self.topology {
+            Topology::Embedded => "embedded: our own server".to_owned(),
+            _ => format!("{}: {}", self.topology, self.program.display()),
+        });
+        out.section("Load");
+        out.line(format!(
+            "{} writes per second (SET, INCR) of {} writers through one loadline-client, seed {}",
+            count_text(self.rate),
+            self.writers,
+            self.base.seed
+        ));
+        out.section("Faults");
+        for trial in &self.trials {
+            out.line(format!(
+                "{}, durability {}: after {}, then {} of load",
+                trial.fault,
+                trial.durability,
+                duration_text(trial.lead),
+                duration_text(trial.after)
+            ));
+        }
+        out
+    }
+}
+
+impl TrialPlan {
+    fn to_json(&self) -> Value {
+        json!({
+            "fault": self.fault,
+            "durability": self.durability.to_string(),
+            "lead_ns": nanoseconds(self.lead),
+            "after_ns": nanoseconds(self.after),
+            "stopped_ns": (self.fault == Fault::Stop).then(|| nanoseconds(self.stopped)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+use clap::Parser;
+
+use super::*;
+use crate::args::{Cli, Command};
+use crate::exit::Exit;
+
+fn resolved(words: &[&str]) -> Result<FailoverPlan, Failure> {
+    let cli = Cli::try_parse_from(["loadline", "failover"].iter().chain(words)).unwrap();
+    match cli.command {
+        Command::Failover(args) => resolve(&args, &Surroundings::of_tests()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn default_is_every_fault_of_one_server_in_less_than_a_minute() {
+    for topology in ["standalone", "replica", "cluster", "embedded"] {
+        let plan = resolved(&[topology]).unwrap();
+        let faults: Vec<&Fault> = plan.trials.iter().map(|trial| &trial.fault).collect();
+        assert!(Fault::ALL.iter().all(|fault| faults.contains(&fault)));
+        let estimate = plan.describe().estimate().unwrap();
+        assert!(
+            estimate.most <= Duration::from_secs(60),
+            "{topology}: {estimate:?}"
+        );
+    }
+    let plan = resolved(&[]).unwrap();
+    assert_eq!((plan.topology.as_str(), plan.rate), ("standalone", 2_000));
+    let killed = plan
+        .trials
+        .iter()
+        .filter(|trial| trial.fault == Fault::Kill);
+    let classes: Vec<String> = killed.map(|trial| trial.durability.to_string()).collect();
+    assert_eq!(classes, ["memory", "interval:1s"]);
+}
+
+#[test]
+fn faults_of_the_path_have_a_possible_script_in_the_record() {
+    let plan = resolved(&["--fault", "reset,cut,black-hole,kill", "--seed", "9"]).unwrap();
+    for trial in &plan.trials {
+        assert_eq!(trial.script.is_none(), trial.fault == Fault::Kill);
+        if let Some(script) = &trial.script {
+            script.check().unwrap();
+            assert_eq!((script.seed, script.steps[0].when.first), (9, 1_000));
+        }
+    }
+    assert_eq!(plan.to_json()["fault_scripts"][0]["script"]["seed"], 9);
+}
+
+#[test]
+fn impossible_failovers_are_refused() {
+    for (words, reason) in [
+        (
+            &["redis://db"][..],
+            "invalid topology `redis://db`: expected standalone",
+        ),
+        (
+            &["sentinel"],
+            "expected standalone, replica, cluster or embedded",
+        ),
+        (
+            &["--fault", "explode"],
+            "invalid fault `explode`: expected kill, stop",
+        ),
+        (
+            &["cluster", "--durability", "always"],
+            "another one takes over",
+        ),
+        (&["--durability", "interval:2s"], "only interval:1s"),
+        (
+            &["--durability", "never"],
+            "--durability: invalid durability",
+        ),
+        (&["embedded", "--server", "redis-server"], "our own server"),
+        (&["--rate", "1M"], "at most 100,000"),
+        (&["--writers", "1001"], "expected 1 to 1000"),
+        (&["--duration", "1ms"], "from 100ms to"),
+    ] {
+        let failure = resolved(words).expect_err(&words.join(" "));
+        assert_eq!(failure.exit(), Exit::Usage);
+        assert!(failure.to_string().contains(reason), "{words:?}: {failure}");
+    }
+}

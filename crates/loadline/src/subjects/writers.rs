@@ -1,0 +1,259 @@
+//! Writers of a failover: writes of new keys in an open loop through one loadline-client, with the outcome of each as the
+//! client reports it. No write is repeated.
+//!
+//! It keeps no histograms and is not a fourth loop beside those of loadline-load: a history needs each write with its
+//! outcome, and the task loop is a closed one.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use loadline_client::{Error, OwnedReply, cmd};
+use loadline_load::pacing::{ArrivalProcess, Arrivals};
+use loadline_measure::failover::{Kind, Operation, Outcome, WriteId};
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::exit::{Exit, Failure};
+use crate::systems::client::{Connector, SharedConnection};
+use crate::units::nanoseconds;
+
+/// The kinds of write, which take turns.
+pub(crate) const KINDS: [Kind; 2] = [Kind::Set, Kind::Incr];
+/// Time limit for writes under way at the end of the load: the client gives them up before.
+const GRACE: Duration = Duration::from_secs(5);
+/// Interval at which an interrupt is looked for meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Keys that are read at once.
+const READ_TOGETHER: usize = 500;
+/// Kinds of errors that are counted separately.
+const MOST_KINDS: usize = 32;
+
+/// A load of writers.
+#[derive(Debug)]
+pub(crate) struct Writers {
+    pub(crate) connector: Connector,
+    /// The prefix of the keys.
+    pub(crate) prefix: String,
+    /// A hash tag for each writer.
+    pub(crate) tags: Vec<String>,
+    /// Writes per second of all writers.
+    pub(crate) rate: u64,
+    pub(crate) time: Duration,
+}
+
+/// The writes of a load.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) operations: Vec<Operation>,
+    /// Writes that were sent, for each kind.
+    pub(crate) sent: [u64; KINDS.len()],
+    /// Errors by kind.
+    pub(crate) errors: BTreeMap<String, u64>,
+    /// The end of the load, in nanoseconds since its start.
+    pub(crate) end_ns: u64,
+}
+
+impl Writers {
+    /// Writes until the time is over or `is_over`, and sends the time of the start to `begun` once the client is connected.
+    ///
+    /// # Errors
+    /// If the client cannot connect, or the runtime cannot be made.
+    pub(crate) fn run(
+        &self,
+        begun: &SyncSender<Instant>,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Written, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::new(Exit::Internal, format!("No runtime: {error}.")))?;
+        LocalSet::new().block_on(&runtime, async {
+            let connection = self
+                .connector
+                .shared()
+                .await
+                .map_err(|error| unreachable(&error))?;
+            let start = Instant::now();
+            // The receiver is gone only if the fault has failed.
+            let _ = begun.send(start);
+            Ok(self.write(&connection, start, is_over).await)
+        })
+    }
+
+    async fn write(
+        &self,
+        connection: &SharedConnection,
+        start: Instant,
+        is_over: impl Fn() -> bool,
+    ) -> Written {
+        let written = Rc::new(RefCell::new(Written::default()));
+        let mut tasks = JoinSet::new();
+        let mut arrivals = Arrivals::new(self.rate as f64, ArrivalProcess::Uniform, 0, 1, 0);
+        let end_ns = nanoseconds(self.time);
+        let mut number = 0;
+        while arrivals.next_ns() < end_ns && !is_over() {
+            let due = start + Duration::from_nanos(arrivals.next_ns());
+            arrivals.advance();
+            if due > Instant::now() {
+                tokio::time::sleep_until(due.into()).await;
+            } else {
+                // A load that is late must not keep replies waiting.
+                tokio::task::yield_now().await;
+            }
+            tasks.spawn_local(self.one(number, connection.clone(), start, Rc::clone(&written)));
+            number += 1;
+            while tasks.try_join_next().is_some() {}
+        }
+        let ended = Instant::now();
+        while !tasks.is_empty() && !is_over() && ended.elapsed() < GRACE {
+            // A timeout only means that it is time to look again.
+            let _ = tokio::time::timeout(LOOK_EVERY, tasks.join_next()).await;
+        }
+        drop(tasks);
+        let now_ns = nanoseconds(start.elapsed());
+        let mut written = written.take();
+        for operation in &mut written.operations {
+            // Writes that the client never answered: their outcome is unknown.
+            if operation.completed_ns == u64::MAX {
+                operation.completed_ns = now_ns;
+            }
+        }
+        written.end_ns = end_ns.min(nanoseconds(ended - start));
+        written
+    }
+
+    /// Write number `number` of all writers.
+    fn one(
+        &self,
+        number: u64,
+        connection: SharedConnection,
+        start: Instant,
+        written: Rc<RefCell<Written>>,
+    ) -> impl Future<Output = ()> + use<> {
+        let writers = self.tags.len() as u64;
+        let id = WriteId {
+            writer: (number % writers) as u32,
+            sequence: number / writers,
+        };
+        let kind = (id.sequence % KINDS.len() as u64) as usize;
+        let key = self.key(id, kind);
+        let request = match KINDS[kind] {
+            Kind::Set => cmd::<OwnedReply>("SET").arg(key).arg(value(id)),
+            _ => cmd::<OwnedReply>("INCR").arg(key),
+        };
+        async move {
+            let place = written.borrow_mut().begin(Operation {
+                id,
+                kind,
+                invoked_ns: nanoseconds(start.elapsed()),
+                completed_ns: u64::MAX,
+                outcome: Outcome::Ambiguous,
+                executions: 0,
+            });
+            let replied = connection.run(request).await;
+            let now_ns = nanoseconds(start.elapsed());
+            written.borrow_mut().end(place, now_ns, replied.err());
+        }
+    }
+
+    fn key(&self, id: WriteId, kind: usize) -> String {
+        let tag = &self.tags[id.writer as usize];
+        format!("{}{{{tag}}}:{}:{}", self.prefix, KINDS[kind], id.sequence)
+    }
+
+    /// Reads every key, and notes how many times each write was executed.
+    ///
+    /// # Errors
+    /// If a server does not answer.
+    pub(crate) fn count_executions(&self, operations: &mut [Operation]) -> Result<(), Failure> {
+        let mut connection = self
+            .connector
+            .blocking()
+            .map_err(|error| unreachable(&error))?;
+        // The keys of a writer are in one slot, so that a cluster can read them together.
+        let mut by_writer: Vec<Vec<&mut Operation>> =
+            self.tags.iter().map(|_| Vec::new()).collect();
+        for operation in operations {
+            by_writer[operation.id.writer as usize].push(operation);
+        }
+        for together in by_writer
+            .iter_mut()
+            .flat_map(|all| all.chunks_mut(READ_TOGETHER))
+        {
+            let keys: Vec<String> = together
+                .iter()
+                .map(|operation| self.key(operation.id, operation.kind))
+                .collect();
+            let read = cmd::<Vec<Option<String>>>("MGET").arg(keys);
+            let values = connection.run(read).map_err(|error| unreachable(&error))?;
+            for (operation, found) in together.iter_mut().zip(values) {
+                operation.executions = executions(operation, found.as_deref());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn value(id: WriteId) -> String {
+    format!("{}:{}", id.writer, id.sequence)
+}
+
+/// The executions of a write whose key has this value.
+fn executions(operation: &Operation, found: Option<&str>) -> u64 {
+    match KINDS[operation.kind] {
+        Kind::Set => u64::from(found == Some(value(operation.id).as_str())),
+        _ => found.and_then(|found| found.parse().ok()).unwrap_or(0),
+    }
+}
+
+impl Written {
+    fn begin(&mut self, operation: Operation) -> usize {
+        self.sent[operation.kind] += 1;
+        self.operations.push(operation);
+        self.operations.len() - 1
+    }
+
+    fn end(&mut self, place: usize, now_ns: u64, error: Option<Error>) {
+        let operation = &mut self.operations[place];
+        operation.completed_ns = now_ns;
+        operation.outcome = outcome(error.as_ref());
+        let Some(error) = error else {
+            return;
+        };
+        let kind = word(&error);
+        if self.errors.len() < MOST_KINDS || self.errors.contains_key(kind) {
+            *self.errors.entry(kind.to_owned()).or_default() += 1;
+        }
+    }
+}
+
+fn outcome(error: Option<&Error>) -> Outcome {
+    match error {
+        None => Outcome::Acknowledged,
+        // The command was executed, and its reply is not understood.
+        Some(Error::Type { .. }) => Outcome::Ambiguous,
+        Some(error) if error.maybe_executed() => Outcome::Ambiguous,
+        Some(_) => Outcome::Refused,
+    }
+}
+
+/// An error in a word.
+fn word(error: &Error) -> &str {
+    match error {
+        Error::Server(reply) => reply.code(),
+        Error::Connection { .. } => "connection lost",
+        Error::Timeout { .. } => "timeout",
+        Error::QueueFull { .. } => "queue full",
+        Error::Protocol { .. } => "protocol",
+        Error::Login { .. } => "login",
+        Error::Cluster(_) => "no node",
+        Error::Closed { .. } => "closed",
+        _ => "other",
+    }
+}
+
+fn unreachable(error: &Error) -> Failure {
+    Failure::unavailable(format!("{error}."))
+}

@@ -1,0 +1,272 @@
+//! The servers of a topology for `loadline failover`: started on loopback, ended with this value, and brought back after
+//! one of them was killed.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use loadline_client::cluster::{self, slot_of};
+use loadline_client::{OwnedReply, RetryPolicy, Tls};
+use loadline_measure::failover::Topology;
+use loadline_measure::record::ServerEnvironment;
+
+use super::admin::Admin;
+use super::client::{Connector, node};
+use super::connect::{Endpoint, builder, command};
+use super::environment::described;
+use super::faulty::FaultyPath;
+use super::servers::{Child, ClusterChild, Storage};
+use crate::exit::{Exit, Failure};
+use crate::spelling::{Address, Durability, Server};
+
+/// Silence after which the nodes of a cluster call a master failed.
+const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time limit for a server to accept writes after a fault, and for a replica to follow its master.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Interval between attempts meanwhile.
+const ASK_EVERY: Duration = Duration::from_millis(5);
+
+/// The servers of a topology. They end when this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Site(Servers);
+
+#[derive(Debug)]
+enum Servers {
+    One(Child),
+    Pair {
+        master: Box<Child>,
+        replica: Box<Child>,
+    },
+    Cluster(ClusterChild),
+}
+
+impl Site {
+    /// Starts the servers of `topology`, of `program` where it is not our own. Must be called on the main thread.
+    ///
+    /// # Errors
+    /// If a server does not start, or if `interrupt` was set meanwhile.
+    pub(crate) fn start(
+        topology: &Topology,
+        program: &Path,
+        durability: Durability,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, Failure> {
+        let storage = Storage {
+            durability,
+            dir: None,
+            socket: false,
+        };
+        let name = format!("spawn:{}", program.display());
+        let spawn = || Child::spawn_storing(&name, program, storage, interrupt);
+        let servers = match topology {
+            Topology::Embedded => {
+                let mut child = Child::embedded_storing(storage, interrupt)?;
+                child.keep_address();
+                Servers::One(child)
+            }
+            Topology::Cluster => {
+                let cluster = ClusterChild::spawn(program, Some(NODE_TIMEOUT), interrupt)?;
+                Servers::Cluster(cluster)
+            }
+            Topology::Replica => {
+                let (master, replica) = (Box::new(spawn()?), Box::new(spawn()?));
+                follow(&master, &replica, interrupt)?;
+                Servers::Pair { master, replica }
+            }
+            _ => Servers::One(spawn()?),
+        };
+        Ok(Self(servers))
+    }
+
+    /// The server that fails.
+    pub(crate) fn victim(&self) -> &Child {
+        match &self.0 {
+            Servers::One(child) => child,
+            Servers::Pair { master, .. } => master,
+            Servers::Cluster(cluster) => &cluster.nodes()[0],
+        }
+    }
+
+    /// The servers that the client can be led to.
+    fn nodes(&self) -> Vec<Server> {
+        match &self.0 {
+            Servers::Cluster(cluster) => cluster.nodes().iter().map(Child::server).collect(),
+            _ => vec![self.victim().server()],
+        }
+    }
+
+    /// The addresses of the servers that the client can be led to.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        let nodes = self.nodes();
+        let addresses = nodes.iter().filter_map(|server| match &server.address {
+            Address::Tcp { host, port } => Some(SocketAddr::new(host.parse().ok()?, *port)),
+            Address::Unix(_) => None,
+        });
+        addresses.collect()
+    }
+
+    /// Connections of loadline-client with its defaults, through the proxy `path` if there is one.
+    ///
+    /// # Errors
+    /// If the configuration is not valid for a cluster.
+    pub(crate) fn connector(&self, path: Option<&FaultyPath>) -> Result<Connector, Failure> {
+        let own = self.nodes();
+        let entrances: Vec<Server> = match path {
+            Some(path) => path.addresses().map(Server::local).collect(),
+            None => own.clone(),
+        };
+        let client = builder(&entrances[0], &Tls::default())
+            .retry(RetryPolicy::default())
+            .build();
+        if !matches!(self.0, Servers::Cluster(_)) {
+            return Ok(Connector::Server(client));
+        }
+        let builder = cluster::Builder::from_config(client.config().clone())
+            .map_err(|error| Failure::unavailable(format!("{error}.")))?;
+        // The first node may be the one that was killed.
+        let others = entrances.iter().skip(1);
+        let seeds = others.filter_map(|entrance| node(&entrance.address));
+        let builder = seeds.fold(builder, cluster::Builder::seed);
+        let pairs = own.iter().zip(&entrances).filter_map(|(own, entrance)| {
+            let (own, entrance) = (node(&own.address)?, node(&entrance.address)?);
+            (own != entrance).then_some((own, entrance))
+        });
+        let builder = pairs.fold(builder, |builder, (own, entrance)| {
+            builder.reach(own, entrance)
+        });
+        Ok(Connector::Cluster(Box::new(builder)))
+    }
+
+    /// A hash tag for each writer, so that writers take turns on the masters, the first one on the victim.
+    pub(crate) fn tags(&self, writers: u32) -> Vec<String> {
+        let masters = match &self.0 {
+            Servers::Cluster(cluster) => cluster.nodes().len() / 2,
+            _ => 1,
+        };
+        let mut candidates: Vec<String> = (0..)
+            .map(|number| format!("w{number}"))
+            .take(1_000 + 16 * writers as usize)
+            .collect();
+        let owner = |tag: &str| match masters {
+            1 => 0,
+            _ => ClusterChild::first_owner(slot_of(tag.as_bytes())),
+        };
+        let tags = (0..writers as usize).map(|writer| {
+            let place = candidates
+                .iter()
+                .position(|tag| owner(tag) == writer % masters);
+            candidates.remove(place.expect("a third of the tags belong to each master"))
+        });
+        tags.collect()
+    }
+
+    /// Ends the victim with SIGKILL and brings its part of the keys back: started again, or by a replica that takes
+    /// over. Returns once a fresh connection can write `probe`, a key of the victim. Must be called on the main thread.
+    ///
+    /// # Errors
+    /// If no server accepts writes again, or if `interrupt` was set meanwhile.
+    pub(crate) fn kill(&mut self, probe: &str, interrupt: &AtomicBool) -> Result<(), Failure> {
+        let successor = match &mut self.0 {
+            Servers::One(child) => {
+                child.restart(interrupt)?;
+                child.server()
+            }
+            Servers::Pair { master, replica } => {
+                let server = master.server();
+                master.kill();
+                promote(replica, &server)?;
+                server
+            }
+            Servers::Cluster(cluster) => cluster.kill_first_master(),
+        };
+        let write = ["SET", probe, "1"];
+        wait_for("accepts writes", interrupt, || {
+            let mut connection = Endpoint::local(successor.clone()).hurried().open().ok()?;
+            connection.run(command(&write)).ok()
+        })?;
+        Ok(())
+    }
+
+    /// Closes the connections of all clients of the victim, and returns their number.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub(crate) fn kill_clients(&self) -> Result<u64, Failure> {
+        let words = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
+        match say(&self.victim().server(), &words)? {
+            OwnedReply::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
+            other => Err(Failure::unavailable(format!(
+                "CLIENT KILL: unexpected reply {other:?}."
+            ))),
+        }
+    }
+
+    /// Version of the servers, for the record.
+    pub(crate) fn environment(&self, subject: &str) -> Option<ServerEnvironment> {
+        let mut admin = Admin::open(&Endpoint::local(self.victim().server())).ok()?;
+        let info = admin.info(&["server", "memory"]).ok()?;
+        Some(described(subject, |name| info.get(name)))
+    }
+}
+
+/// Makes `replica` a replica of `master`, and waits until it has its data.
+fn follow(master: &Child, replica: &Child, interrupt: &AtomicBool) -> Result<(), Failure> {
+    let Address::Tcp { host, port } = master.server().address else {
+        unreachable!("it listens on loopback");
+    };
+    // By default, a master waits 5 s for more replicas before it sends its data.
+    let delay = ["CONFIG", "SET", "repl-diskless-sync-delay", "0"];
+    say(&master.server(), &delay)?;
+    say(&replica.server(), &["REPLICAOF", &host, &port.to_string()])?;
+    let mut admin = Admin::open(&Endpoint::local(replica.server()))?;
+    wait_for("follows its master", interrupt, || {
+        let info = admin.info(&["replication"]).ok()?;
+        (info.get("master_link_status") == Some("up")).then_some(())
+    })
+}
+
+/// Makes `replica` the master, on the port of the master that was killed, so that clients find it where they look.
+fn promote(replica: &Child, killed: &Server) -> Result<(), Failure> {
+    let Address::Tcp { port, .. } = &killed.address else {
+        unreachable!("it listened on loopback");
+    };
+    say(&replica.server(), &["REPLICAOF", "NO", "ONE"])?;
+    say(
+        &replica.server(),
+        &["CONFIG", "SET", "port", &port.to_string()],
+    )
+    .map(drop)
+}
+
+fn say(server: &Server, words: &[&str]) -> Result<OwnedReply, Failure> {
+    let connection = Endpoint::local(server.clone()).open();
+    let replied = connection.and_then(|mut connection| connection.run(command(words)));
+    replied.map_err(|error| {
+        Failure::unavailable(format!("{server}: {} failed: {error}.", words.join(" ")))
+    })
+}
+
+/// Asks again until there is an answer.
+fn wait_for<T>(
+    what: &str,
+    interrupt: &AtomicBool,
+    mut ask: impl FnMut() -> Option<T>,
+) -> Result<T, Failure> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = ask() {
+            return Ok(answer);
+        }
+        if interrupt.load(Ordering::Relaxed) {
+            let why = format!("Interrupted while waiting until a server {what}.");
+            return Err(Failure::new(Exit::Interrupted, why));
+        }
+        if Instant::now() >= deadline {
+            let why = format!("No server {what} within {} s.", PATIENCE.as_secs());
+            return Err(Failure::unavailable(why));
+        }
+        thread::sleep(ASK_EVERY);
+    }
+}
