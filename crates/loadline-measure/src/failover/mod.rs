@@ -41,6 +41,8 @@ vocabulary! {
         Cut = "cut",
         /// A connection delivers nothing more and is not closed; new ones work.
         BlackHole = "black-hole",
+        /// A replica becomes the master by command, and the master its replica.
+        Planned = "planned",
     }
 }
 
@@ -51,6 +53,8 @@ vocabulary! {
         Standalone = "standalone",
         /// A master and a replica, which is promoted by hand.
         Replica = "replica",
+        /// A master and two replicas under three sentinels.
+        Sentinel = "sentinel",
         /// Three masters, each with a replica.
         Cluster = "cluster",
         /// The server of this project with a directory.

@@ -15,7 +15,7 @@ pub(super) const LEGEND: [&str; 5] = [
     "acked: confirmed by a reply. lost: acked, and not in the server afterwards. refused: not executed, as the client reported.",
     "unknown: the client reported that the write may have been executed; there: those of them that are in the server.",
     "twice: executed more than once. Each write has a key of its own, and the value of an INCR is the number of its executions; a second SET does not show.",
-    "detection: from the fault to the first error of a writer. ready: until the server, or its successor, accepts writes. first write: until each writer had a new write acknowledged.",
+    "detection: from the fault to the first error of a writer. ready: until the server, or the one in its place, accepts writes. first write: until each writer had a new write acknowledged.",
     "outage: the longest time without an acknowledged write of one writer. Writes are due at a rate (open loop), so none is missing while nothing is answered.",
 ];
 
@@ -146,6 +146,9 @@ fn effect(trial: &Trial, topology: &Topology) -> String {
                 "the master ends with SIGKILL, and the replica is promoted and takes its port"
             }
             Topology::Cluster => "a master ends with SIGKILL, and its replica takes over",
+            Topology::Sentinel => {
+                "the master ends with SIGKILL, and the sentinels promote a replica"
+            }
             _ => "the server ends with SIGKILL and is started again",
         }
         .to_owned(),
@@ -161,6 +164,14 @@ fn effect(trial: &Trial, topology: &Topology) -> String {
         Fault::BlackHole => {
             "a connection delivers nothing more and stays open, and new ones work".to_owned()
         }
+        Fault::Planned => match topology {
+            Topology::Replica => {
+                "FAILOVER: the replica becomes the master, and takes the port of the old one"
+            }
+            Topology::Sentinel => "SENTINEL FAILOVER: a replica becomes the master",
+            _ => "CLUSTER FAILOVER: a replica becomes the master",
+        }
+        .to_owned(),
         other => other.to_string(),
     }
 }

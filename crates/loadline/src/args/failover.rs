@@ -18,16 +18,18 @@ Examples:
 Topologies, started on loopback for the run and removed afterwards:
   standalone   one redis-server (the default)
   replica      a master and a replica, which is promoted by hand and takes the master's port
+  sentinel     a master and two replicas under three sentinels
   cluster      three masters, each with a replica
   embedded     our own server with a directory
 
 Faults:
   kill         SIGKILL; the server is started again, or a replica takes its place
-  stop         SIGSTOP for 1 s (cluster: 3 s, in which a replica takes over)
+  stop         SIGSTOP for 1 s (cluster: 3 s, sentinel: 4 s, in which a replica takes over)
   client-kill  the server closes all connections by CLIENT KILL
   reset        every connection is reset
   cut          connections end after a write was executed and before its reply
   black-hole   a connection delivers nothing more and stays open
+  planned      a replica becomes the master by command (not standalone, embedded)
 
 Writers send SET and INCR to new keys at a rate (open loop) before, during and after the fault.
 Then every key is read: the report says which acknowledged writes are lost, which writes were
@@ -38,7 +40,7 @@ the counts do not add up), 130 interrupted.";
 /// What happens to my writes when the server goes away?
 #[derive(Debug, Args)]
 pub(crate) struct FailoverArgs {
-    /// Servers to start: standalone, replica, cluster or embedded [default: standalone]
+    /// Servers to start: standalone, replica, sentinel, cluster or embedded [default: standalone]
     #[arg(value_name = "TOPOLOGY")]
     pub(crate) topology: Option<String>,
     /// Faults to cause, as a comma list, or `all` [default: all]
@@ -56,7 +58,7 @@ pub(crate) struct FailoverArgs {
     /// Number of writers, which share one client [default: 6]
     #[arg(long, value_name = "N", value_parser = units::small_count, help_heading = "Load")]
     pub(crate) writers: Option<u32>,
-    /// Time of the load after the fault [default: 2s, or 4s to 6s where it takes longer]
+    /// Time of the load after the fault [default: 2s, or 4s to 7s where it takes longer]
     #[arg(long, value_name = "T", value_parser = units::duration, help_heading = "Load")]
     pub(crate) duration: Option<Duration>,
     /// Seed of all random choices [default: random]

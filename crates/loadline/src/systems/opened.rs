@@ -126,7 +126,7 @@ impl Opened {
                 Access::server(master, None, name.clone(), plan, plan.latency)?
             }
             Target::SpawnSentinel(program) => {
-                let (child, others) = SentinelChildren::spawn(program, interrupt)?;
+                let (child, others) = SentinelChildren::spawn(program, None, interrupt)?;
                 let master = sentinel::master(&others.named(), &plan.tls)?;
                 around = Some(others);
                 Access::server(master, Some(child), name.clone(), plan, plan.latency)?

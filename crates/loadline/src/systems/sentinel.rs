@@ -40,14 +40,18 @@ pub(crate) fn master(named: &Named, files: &TlsFiles) -> Result<Server, Failure>
     })
 }
 
-fn find(named: &Named, tls: &Tls) -> Result<spelling::Address, Error> {
-    let first = &named.sentinels[0];
-    let nodes: Vec<Node> = named
-        .sentinels
-        .iter()
+/// The name of a master, and the sentinels that know it.
+pub(super) fn sentinel(named: &Named) -> Sentinel {
+    let sentinels = named.sentinels.iter();
+    let nodes: Vec<Node> = sentinels
         .filter_map(|sentinel| node(&sentinel.address))
         .collect();
-    let mut sentinel = Sentinel::new(&named.name, nodes).encrypted(first.tls, first.tls);
+    Sentinel::new(&named.name, nodes)
+}
+
+fn find(named: &Named, tls: &Tls) -> Result<spelling::Address, Error> {
+    let first = &named.sentinels[0];
+    let mut sentinel = sentinel(named).encrypted(first.tls, first.tls);
     if let Some(password) = Secret::of_sentinels() {
         sentinel = sentinel.login(None, Password::new(password.reveal()));
     }

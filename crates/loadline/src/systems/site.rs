@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use loadline_client::cluster::{self, slot_of};
-use loadline_client::{OwnedReply, RetryPolicy, Tls};
+use loadline_client::{Address, OwnedReply, RetryPolicy, Tls};
 use loadline_measure::failover::Topology;
 use loadline_measure::record::ServerEnvironment;
 
@@ -17,12 +17,13 @@ use super::client::{Connector, node};
 use super::connect::{Endpoint, builder, command};
 use super::environment::described;
 use super::faulty::FaultyPath;
-use super::servers::{Child, ClusterChild, Storage};
+use super::sentinel::sentinel;
+use super::servers::{Child, ClusterChild, SentinelChildren, Storage};
 use crate::exit::{Exit, Failure};
-use crate::spelling::{Address, Durability, Server};
+use crate::spelling::{self, Durability, Server};
 
-/// Silence after which the nodes of a cluster call a master failed.
-const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Silence after which the nodes of a cluster, or the sentinels, call a master failed.
+const DOWN_AFTER: Duration = Duration::from_secs(1);
 /// Time limit for a server to accept writes after a fault, and for a replica to follow its master.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Interval between attempts meanwhile.
@@ -38,6 +39,10 @@ enum Servers {
     Pair {
         master: Box<Child>,
         replica: Box<Child>,
+    },
+    Sentinel {
+        master: Box<Child>,
+        around: SentinelChildren,
     },
     Cluster(ClusterChild),
 }
@@ -67,8 +72,13 @@ impl Site {
                 Servers::One(child)
             }
             Topology::Cluster => {
-                let cluster = ClusterChild::spawn(program, Some(NODE_TIMEOUT), interrupt)?;
+                let cluster = ClusterChild::spawn(program, Some(DOWN_AFTER), interrupt)?;
                 Servers::Cluster(cluster)
+            }
+            Topology::Sentinel => {
+                let spawned = SentinelChildren::spawn(program, Some(DOWN_AFTER), interrupt)?;
+                let (master, around) = (Box::new(spawned.0), spawned.1);
+                Servers::Sentinel { master, around }
             }
             Topology::Replica => {
                 let (master, replica) = (Box::new(spawn()?), Box::new(spawn()?));
@@ -84,7 +94,7 @@ impl Site {
     pub(crate) fn victim(&self) -> &Child {
         match &self.0 {
             Servers::One(child) => child,
-            Servers::Pair { master, .. } => master,
+            Servers::Pair { master, .. } | Servers::Sentinel { master, .. } => master,
             Servers::Cluster(cluster) => &cluster.nodes()[0],
         }
     }
@@ -93,16 +103,38 @@ impl Site {
     fn nodes(&self) -> Vec<Server> {
         match &self.0 {
             Servers::Cluster(cluster) => cluster.nodes().iter().map(Child::server).collect(),
+            Servers::Sentinel { master, around } => {
+                let servers = std::iter::once(&**master).chain(around.replicas());
+                servers.map(Child::server).collect()
+            }
             _ => vec![self.victim().server()],
         }
+    }
+
+    /// The addresses at which the keys of the victim can be written once something has taken its place.
+    fn successors(&self) -> Vec<Server> {
+        match &self.0 {
+            Servers::Cluster(cluster) => vec![cluster.first_replica().server()],
+            Servers::Sentinel { around, .. } => {
+                around.replicas().iter().map(Child::server).collect()
+            }
+            Servers::One(_) | Servers::Pair { .. } => vec![self.victim().server()],
+        }
+    }
+
+    /// Whether another server takes the place of one that does not answer, without help.
+    pub(crate) fn heals_itself(&self) -> bool {
+        matches!(self.0, Servers::Cluster(_) | Servers::Sentinel { .. })
     }
 
     /// The addresses of the servers that the client can be led to.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         let nodes = self.nodes();
         let addresses = nodes.iter().filter_map(|server| match &server.address {
-            Address::Tcp { host, port } => Some(SocketAddr::new(host.parse().ok()?, *port)),
-            Address::Unix(_) => None,
+            spelling::Address::Tcp { host, port } => {
+                Some(SocketAddr::new(host.parse().ok()?, *port))
+            }
+            spelling::Address::Unix(_) => None,
         });
         addresses.collect()
     }
@@ -117,26 +149,33 @@ impl Site {
             Some(path) => path.addresses().map(Server::local).collect(),
             None => own.clone(),
         };
-        let client = builder(&entrances[0], &Tls::default())
-            .retry(RetryPolicy::default())
-            .build();
-        if !matches!(self.0, Servers::Cluster(_)) {
-            return Ok(Connector::Server(client));
-        }
-        let builder = cluster::Builder::from_config(client.config().clone())
-            .map_err(|error| Failure::unavailable(format!("{error}.")))?;
-        // The first node may be the one that was killed.
-        let others = entrances.iter().skip(1);
-        let seeds = others.filter_map(|entrance| node(&entrance.address));
-        let builder = seeds.fold(builder, cluster::Builder::seed);
-        let pairs = own.iter().zip(&entrances).filter_map(|(own, entrance)| {
+        let client = builder(&entrances[0], &Tls::default()).retry(RetryPolicy::default());
+        let led = own.iter().zip(&entrances).filter_map(|(own, entrance)| {
             let (own, entrance) = (node(&own.address)?, node(&entrance.address)?);
             (own != entrance).then_some((own, entrance))
         });
-        let builder = pairs.fold(builder, |builder, (own, entrance)| {
-            builder.reach(own, entrance)
-        });
-        Ok(Connector::Cluster(Box::new(builder)))
+        match &self.0 {
+            Servers::One(_) | Servers::Pair { .. } => Ok(Connector::Server(client.build())),
+            Servers::Sentinel { around, .. } => {
+                let named = sentinel(&around.named());
+                let named = led.fold(named, |named, (own, entrance)| named.reach(own, entrance));
+                let client = client.address(Address::Sentinel(named));
+                Ok(Connector::Server(client.build()))
+            }
+            Servers::Cluster(_) => {
+                let config = client.build().config().clone();
+                let builder = cluster::Builder::from_config(config)
+                    .map_err(|error| Failure::unavailable(format!("{error}.")))?;
+                // The first node may be the one that was killed.
+                let others = entrances.iter().skip(1);
+                let seeds = others.filter_map(|entrance| node(&entrance.address));
+                let builder = seeds.fold(builder, cluster::Builder::seed);
+                let builder = led.fold(builder, |builder, (own, entrance)| {
+                    builder.reach(own, entrance)
+                });
+                Ok(Connector::Cluster(Box::new(builder)))
+            }
+        }
     }
 
     /// A hash tag for each writer, so that writers take turns on the masters, the first one on the victim.
@@ -168,25 +207,46 @@ impl Site {
     /// # Errors
     /// If no server accepts writes again, or if `interrupt` was set meanwhile.
     pub(crate) fn kill(&mut self, probe: &str, interrupt: &AtomicBool) -> Result<(), Failure> {
-        let successor = match &mut self.0 {
-            Servers::One(child) => {
-                child.restart(interrupt)?;
-                child.server()
-            }
+        match &mut self.0 {
+            Servers::One(child) => child.restart(interrupt)?,
             Servers::Pair { master, replica } => {
                 let server = master.server();
                 master.kill();
-                promote(replica, &server)?;
-                server
+                say(&replica.server(), &["REPLICAOF", "NO", "ONE"])?;
+                listen_at(replica, port(&server))?;
             }
-            Servers::Cluster(cluster) => cluster.kill_first_master(),
-        };
-        let write = ["SET", probe, "1"];
+            Servers::Sentinel { master, .. } => master.kill(),
+            Servers::Cluster(cluster) => cluster.first_master().kill(),
+        }
         wait_for("accepts writes", interrupt, || {
-            let mut connection = Endpoint::local(successor.clone()).hurried().open().ok()?;
-            connection.run(command(&write)).ok()
-        })?;
-        Ok(())
+            self.accepts(probe).then_some(())
+        })
+    }
+
+    /// Makes a replica of the victim the master and the victim its replica, as before maintenance. Returns once a fresh
+    /// connection can write `probe`, a key of the victim.
+    ///
+    /// # Errors
+    /// If a server refuses, if none accepts writes again, or if `interrupt` was set meanwhile.
+    pub(crate) fn fail_over(&self, probe: &str, interrupt: &AtomicBool) -> Result<(), Failure> {
+        match &self.0 {
+            Servers::One(_) => unreachable!("it has no replica"),
+            Servers::Pair { master, replica } => change_places(master, replica, interrupt)?,
+            Servers::Sentinel { around, .. } => around.fail_over()?,
+            Servers::Cluster(cluster) => {
+                say(&cluster.first_replica().server(), &["CLUSTER", "FAILOVER"])?;
+            }
+        }
+        wait_for("accepts writes", interrupt, || {
+            self.accepts(probe).then_some(())
+        })
+    }
+
+    /// Whether a fresh connection can write `probe`, a key of the victim, to a server in its place.
+    pub(crate) fn accepts(&self, probe: &str) -> bool {
+        let write = ["SET", probe, "1"];
+        let mut successors = self.successors().into_iter();
+        successors.any(|server| Endpoint::local(server).hurried().say(&write).is_ok())
     }
 
     /// Closes the connections of all clients of the victim, and returns their number.
@@ -213,13 +273,11 @@ impl Site {
 
 /// Makes `replica` a replica of `master`, and waits until it has its data.
 fn follow(master: &Child, replica: &Child, interrupt: &AtomicBool) -> Result<(), Failure> {
-    let Address::Tcp { host, port } = master.server().address else {
-        unreachable!("it listens on loopback");
-    };
     // By default, a master waits 5 s for more replicas before it sends its data.
     let delay = ["CONFIG", "SET", "repl-diskless-sync-delay", "0"];
     say(&master.server(), &delay)?;
-    say(&replica.server(), &["REPLICAOF", &host, &port.to_string()])?;
+    let port = port(&master.server()).to_string();
+    say(&replica.server(), &["REPLICAOF", "127.0.0.1", &port])?;
     let mut admin = Admin::open(&Endpoint::local(replica.server()))?;
     wait_for("follows its master", interrupt, || {
         let info = admin.info(&["replication"]).ok()?;
@@ -227,25 +285,46 @@ fn follow(master: &Child, replica: &Child, interrupt: &AtomicBool) -> Result<(),
     })
 }
 
-/// Makes `replica` the master, on the port of the master that was killed, so that clients find it where they look.
-fn promote(replica: &Child, killed: &Server) -> Result<(), Failure> {
-    let Address::Tcp { port, .. } = &killed.address else {
-        unreachable!("it listened on loopback");
+/// Makes `replica` the master at the address of `master`, and `master` its replica, which closes the connections of its
+/// clients: they find the new master where they look, as when a name moves.
+fn change_places(master: &Child, replica: &Child, interrupt: &AtomicBool) -> Result<(), Failure> {
+    let server = master.server();
+    // Once it does not listen any more, only this connection is left.
+    let mut old = Endpoint::local(server.clone())
+        .open()
+        .map_err(|error| Failure::unavailable(format!("{server}: {error}.")))?;
+    let mut tell = |words: &[&str]| {
+        let told = old.run(command(words));
+        told.map_err(|error| {
+            Failure::unavailable(format!("{server}: {} failed: {error}.", words.join(" ")))
+        })
     };
-    say(&replica.server(), &["REPLICAOF", "NO", "ONE"])?;
-    say(
-        &replica.server(),
-        &["CONFIG", "SET", "port", &port.to_string()],
-    )
-    .map(drop)
+    tell(&["FAILOVER"])?;
+    let mut admin = Admin::open(&Endpoint::local(replica.server()))?;
+    wait_for("was promoted", interrupt, || {
+        let info = admin.info(&["replication"]).ok()?;
+        (info.get("role") == Some("master")).then_some(())
+    })?;
+    tell(&["CONFIG", "SET", "port", "0"])?;
+    listen_at(replica, port(&server))?;
+    tell(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).map(drop)
+}
+
+/// Lets a server listen on another port.
+fn listen_at(child: &Child, port: u16) -> Result<(), Failure> {
+    let words = ["CONFIG", "SET", "port", &port.to_string()];
+    say(&child.server(), &words).map(drop)
+}
+
+fn port(server: &Server) -> u16 {
+    match &server.address {
+        spelling::Address::Tcp { port, .. } => *port,
+        spelling::Address::Unix(_) => unreachable!("it listens on loopback"),
+    }
 }
 
 fn say(server: &Server, words: &[&str]) -> Result<OwnedReply, Failure> {
-    let connection = Endpoint::local(server.clone()).open();
-    let replied = connection.and_then(|mut connection| connection.run(command(words)));
-    replied.map_err(|error| {
-        Failure::unavailable(format!("{server}: {} failed: {error}.", words.join(" ")))
-    })
+    Endpoint::local(server.clone()).say(words)
 }
 
 /// Asks again until there is an answer.

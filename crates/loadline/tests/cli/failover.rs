@@ -74,12 +74,27 @@ fn killed_server_loses_what_its_durability_does_not_keep() {
 
 #[test]
 fn promoted_replica_is_found_at_the_address_of_its_master() {
-    let words = ["replica", "--fault", "kill", "--duration", "700ms"];
-    let (answer, _) = answer(&words);
-    let trial = &answer.trials[0];
-    assert!(trial.clocks.first_write_ns.is_some(), "{trial:?}");
-    // A replica on loopback is hardly behind.
-    assert!(trial.lost() * 10 < trial.acknowledged(), "{trial:?}");
+    let words = "replica --fault kill,planned --duration 1s";
+    let (answer, report) = answer(&words.split(' ').collect::<Vec<_>>());
+    for trial in &answer.trials {
+        assert!(trial.clocks.first_write_ns.is_some(), "{report}");
+        // A replica on loopback is hardly behind.
+        assert!(trial.lost() * 10 < trial.acknowledged(), "{report}");
+    }
+    // FAILOVER waits for the replica.
+    let planned = &answer.trials[1];
+    assert_eq!(planned.lost(), 0, "{report}");
+    assert!(planned.clocks.ready_ns.is_some(), "{report}");
+}
+
+#[test]
+fn writers_follow_the_sentinels_to_another_master() {
+    let (answer, report) = answer(&["sentinel", "--fault", "kill", "--duration", "4s"]);
+    let clocks = &answer.trials[0].clocks;
+    let (ready, first_write) = (clocks.ready_ns.unwrap(), clocks.first_write_ns.unwrap());
+    // The sentinels wait for a second, and the client hardly longer.
+    assert!(ready > 1_000_000_000, "{report}");
+    assert!(first_write < ready + 1_000_000_000, "{report}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn usage_errors_end_with_64() {
             &["run", "--workload", "gte"],
             "unknown workload `gte`; did you mean `get`?",
         ),
-        (&["failover", "sentinel"], "invalid topology `sentinel`"),
+        (&["failover", "sentinels"], "invalid topology `sentinels`"),
         (&["baseline"], "needs a command: save, add, show"),
         (&["run", "--nope"], "unknown argument `--nope`"),
         (&["run", "--ops", "-1"], "no value can be negative"),

@@ -2,6 +2,7 @@
 
 mod client_kill;
 mod kill;
+mod planned;
 mod scripted;
 mod stop;
 
@@ -74,6 +75,7 @@ fn trials(
     done: &mut Vec<Trial>,
 ) -> Result<(), Failure> {
     let progress = session.progress(plan.trials.len() as u64);
+    let mut servers = None;
     for (place, trial) in plan.trials.iter().enumerate() {
         if session.shell.interrupted() {
             break;
@@ -83,7 +85,11 @@ fn trials(
             plan.topology, trial.fault, trial.durability
         ));
         let prefix = format!("{}{place}:", run_prefix(&session.run_id));
-        match one_trial(plan, trial, prefix, session) {
+        if !trial.goes_on {
+            // Those of the trial before end first.
+            drop(servers.take());
+        }
+        match one_trial(plan, trial, &mut servers, prefix, session) {
             Ok(audited) => done.extend(audited),
             // Whatever an interrupt breaks is no failure.
             Err(_) if session.shell.interrupted() => break,
@@ -95,25 +101,29 @@ fn trials(
     Ok(())
 }
 
-/// Starts servers, and audits a load around one fault; nothing if the user interrupts, because a load that was cut short
+/// Starts servers if there are none, and audits a load around one fault; nothing if the user interrupts, because a load that was cut short
 /// says little.
 fn one_trial(
     plan: &FailoverPlan,
     trial: &TrialPlan,
+    servers: &mut Option<Site>,
     prefix: String,
     session: &mut Session<'_>,
 ) -> Result<Option<Trial>, Failure> {
     let control = &session.shell.control;
-    let mut site = Site::start(
-        &plan.topology,
-        &plan.program,
-        trial.durability,
-        &control.interrupt,
-    )?;
+    let site = match servers {
+        Some(site) => site,
+        None => servers.insert(Site::start(
+            &plan.topology,
+            &plan.program,
+            trial.durability,
+            &control.interrupt,
+        )?),
+    };
     let subject = format!("{} ({})", plan.topology, trial.durability);
-    let servers = &mut session.record.environment.servers;
-    if !servers.iter().any(|known| known.subject == subject) {
-        servers.extend(site.environment(&subject));
+    let known = &mut session.record.environment.servers;
+    if !known.iter().any(|one| one.subject == subject) {
+        known.extend(site.environment(&subject));
     }
     let path = trial.script.clone().map(|script| {
         FaultyPath::start(script, site.addresses()).map_err(|error| {
@@ -128,7 +138,7 @@ fn one_trial(
         rate: plan.rate,
         time: trial.lead + trial.after,
     };
-    let (start, happened, written) = load(&writers, trial, &mut site, path.as_ref(), control)?;
+    let (start, happened, written) = load(&writers, trial, site, path.as_ref(), control)?;
     if control.interrupted() {
         return Ok(None);
     }
@@ -195,8 +205,9 @@ fn cause(
     }
     let happened = match trial.fault {
         Fault::Kill => kill::cause(site, probe, control)?,
-        Fault::Stop => stop::cause(site, trial.stopped, control)?,
+        Fault::Stop => stop::cause(site, trial.stopped, probe, control)?,
         Fault::ClientKill => client_kill::cause(site)?,
+        Fault::Planned => planned::cause(site, probe, control)?,
         _ => nothing,
     };
     Ok((start, happened))

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use loadline_load::Control;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Happened, wait_until};
+use super::{Happened, LOOK_EVERY, wait_until};
 use crate::exit::Failure;
 use crate::systems::site::Site;
 
@@ -22,7 +22,12 @@ impl Drop for Stopped {
 
 /// # Errors
 /// If the process cannot be stopped.
-pub(super) fn cause(site: &Site, time: Duration, control: &Control) -> Result<Happened, Failure> {
+pub(super) fn cause(
+    site: &Site,
+    time: Duration,
+    probe: &str,
+    control: &Control,
+) -> Result<Happened, Failure> {
     let pid = i32::try_from(site.victim().pid())
         .ok()
         .and_then(Pid::from_raw);
@@ -31,11 +36,19 @@ pub(super) fn cause(site: &Site, time: Duration, control: &Control) -> Result<Ha
     kill_process(pid, Signal::STOP)
         .map_err(|error| Failure::unavailable(format!("SIGSTOP failed: {error}.")))?;
     let stopped = Stopped(pid);
+    let mut ready = None;
+    while site.heals_itself() && ready.is_none() && began.elapsed() < time {
+        wait_until(Instant::now() + LOOK_EVERY, control);
+        if control.interrupted() {
+            break;
+        }
+        ready = site.accepts(probe).then(Instant::now);
+    }
     wait_until(began + time, control);
     drop(stopped);
     Ok(Happened {
         began,
-        ready: None,
+        ready,
         times: 1,
     })
 }

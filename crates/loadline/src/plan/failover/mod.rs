@@ -29,9 +29,12 @@ const LEAD: Duration = Duration::from_millis(500);
 /// The shortest and the longest load after a fault.
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(600);
-/// Starting and auditing servers, and writes that wait for their timeout after the load.
-const AROUND: Duration = Duration::from_millis(500);
-const AROUND_CLUSTER: Duration = Duration::from_secs(3);
+/// Auditing a load, and writes that wait for their timeout after it.
+const AUDIT: Duration = Duration::from_millis(200);
+/// The time to start servers.
+const START: Duration = Duration::from_millis(300);
+const START_CLUSTER: Duration = Duration::from_millis(2_500);
+const START_SENTINEL: Duration = Duration::from_millis(4_500);
 
 /// Faults around a load, resolved.
 #[derive(Debug, Clone)]
@@ -59,6 +62,8 @@ pub(crate) struct TrialPlan {
     pub(crate) after: Duration,
     /// How long a server is stopped.
     pub(crate) stopped: Duration,
+    /// Whether it uses the servers of the trial before, all of which still do what they did at their start.
+    pub(crate) goes_on: bool,
 }
 
 /// Resolves the arguments of `loadline failover`.
@@ -79,8 +84,8 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
         ..ChoiceArgs::default()
     };
     let base = Plan::bare(&choices, around);
-    let mut trials = Vec::new();
-    for fault in faults(&args.fault)? {
+    let mut trials: Vec<TrialPlan> = Vec::new();
+    for fault in faults(&args.fault, &topology)? {
         // Other faults leave the process alive, so that nothing has to survive on disk.
         let classes = match fault {
             Fault::Kill => &classes[..],
@@ -94,6 +99,9 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
                     .duration
                     .unwrap_or_else(|| default_after(&fault, &topology)),
                 stopped: stopped(&topology),
+                goes_on: trials.last().is_some_and(|before| {
+                    before.leaves_servers_alone() && before.durability == *durability
+                }),
                 durability: *durability,
                 fault: fault.clone(),
             });
@@ -155,15 +163,18 @@ fn topology(text: Option<&str>) -> Result<Topology, Failure> {
             "TOPOLOGY",
             "topology",
             text,
-            "expected standalone, replica, cluster or embedded, which are started for the run",
+            "expected standalone, replica, sentinel, cluster or embedded, which are started for the run",
         )),
         known => Ok(known),
     }
 }
 
-fn faults(words: &[String]) -> Result<Vec<Fault>, Failure> {
+fn faults(words: &[String], topology: &Topology) -> Result<Vec<Fault>, Failure> {
+    let is_alone = matches!(topology, Topology::Standalone | Topology::Embedded);
+    let is_possible = |fault: &Fault| !is_alone || *fault != Fault::Planned;
     if words.is_empty() || words.iter().any(|word| word == "all") {
-        return Ok(Fault::ALL.to_vec());
+        let all = Fault::ALL.iter().filter(|fault| is_possible(fault));
+        return Ok(all.cloned().collect());
     }
     let mut faults = Vec::new();
     for word in words {
@@ -172,6 +183,11 @@ fn faults(words: &[String]) -> Result<Vec<Fault>, Failure> {
                 let known: Vec<&str> = Fault::ALL.iter().map(Fault::as_str).collect();
                 let why = format!("expected {} or all", known.join(", "));
                 return Err(Failure::invalid("--fault", "fault", word, why));
+            }
+            fault if !is_possible(&fault) => {
+                return Err(Failure::usage(format!(
+                    "--fault {fault}: `{topology}` has no replica that could become the master."
+                )));
             }
             fault if faults.contains(&fault) => {}
             fault => faults.push(fault),
@@ -182,7 +198,10 @@ fn faults(words: &[String]) -> Result<Vec<Fault>, Failure> {
 
 /// The durability of the servers, for each trial that ends one.
 fn classes(args: &FailoverArgs, topology: &Topology) -> Result<Vec<Durability>, Failure> {
-    let is_fixed = matches!(topology, Topology::Replica | Topology::Cluster);
+    let is_fixed = matches!(
+        topology,
+        Topology::Replica | Topology::Sentinel | Topology::Cluster
+    );
     if is_fixed && !args.durability.is_empty() {
         return Err(Failure::usage(format!(
             "--durability: the servers of `{topology}` keep their data in memory, because another one takes over."
@@ -221,22 +240,38 @@ fn writes(rate: u64, time: Duration) -> u64 {
 /// How long the client and the servers take to recover, and some more.
 fn default_after(fault: &Fault, topology: &Topology) -> Duration {
     let seconds = match (fault, topology) {
-        (Fault::Kill | Fault::Stop, Topology::Cluster) => 6,
-        (Fault::Kill | Fault::Stop | Fault::BlackHole, _) => 4,
+        (Fault::Stop, Topology::Sentinel) => 7,
+        (Fault::Kill | Fault::Stop, Topology::Sentinel | Topology::Cluster) => 6,
+        (Fault::Kill | Fault::Stop | Fault::BlackHole | Fault::Planned, _) => 4,
         _ => 2,
     };
     Duration::from_secs(seconds)
 }
 
-/// A replica of the cluster takes over in less than this.
+/// A replica takes over in less than this.
 fn stopped(topology: &Topology) -> Duration {
     match topology {
+        Topology::Sentinel => Duration::from_secs(4),
         Topology::Cluster => Duration::from_secs(3),
         _ => Duration::from_secs(1),
     }
 }
 
 impl FailoverPlan {
+    /// How long it takes.
+    fn time(&self) -> Duration {
+        let start = match self.topology {
+            Topology::Cluster => START_CLUSTER,
+            Topology::Sentinel => START_SENTINEL,
+            _ => START,
+        };
+        let time = |trial: &TrialPlan| {
+            let start = if trial.goes_on { Duration::ZERO } else { start };
+            start + trial.lead + trial.after + AUDIT
+        };
+        self.trials.iter().map(time).sum()
+    }
+
     /// The plan in the form of the record.
     pub(crate) fn to_json(&self) -> Value {
         self.describe().into_json()
@@ -264,15 +299,7 @@ impl FailoverPlan {
                 .map(TrialPlan::to_json)
                 .collect::<Vec<_>>(),
         );
-        let around = match self.topology {
-            Topology::Cluster => AROUND_CLUSTER,
-            _ => AROUND,
-        };
-        let times = self
-            .trials
-            .iter()
-            .map(|trial| trial.lead + trial.after + around);
-        out.takes(Some(Estimate::about(times.sum())));
+        out.takes(Some(Estimate::about(self.time())));
         out.section("Servers");
         out.line(match self.topology {
             Topology::Embedded => "embedded: our own server".to_owned(),
@@ -300,12 +327,18 @@ impl FailoverPlan {
 }
 
 impl TrialPlan {
+    /// Whether each server still does afterwards what it did before.
+    fn leaves_servers_alone(&self) -> bool {
+        !matches!(self.fault, Fault::Kill | Fault::Stop | Fault::Planned)
+    }
+
     fn to_json(&self) -> Value {
         json!({
             "fault": self.fault,
             "durability": self.durability.to_string(),
             "lead_ns": nanoseconds(self.lead),
             "after_ns": nanoseconds(self.after),
+            "goes_on": self.goes_on,
             "stopped_ns": (self.fault == Fault::Stop).then(|| nanoseconds(self.stopped)),
         })
     }

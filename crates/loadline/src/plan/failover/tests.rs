@@ -14,10 +14,19 @@ fn resolved(words: &[&str]) -> Result<FailoverPlan, Failure> {
 
 #[test]
 fn default_is_every_fault_of_one_server_in_less_than_a_minute() {
-    for topology in ["standalone", "replica", "cluster", "embedded"] {
+    for (topology, alone) in [
+        ("standalone", true),
+        ("replica", false),
+        ("sentinel", false),
+        ("cluster", false),
+        ("embedded", true),
+    ] {
         let plan = resolved(&[topology]).unwrap();
         let faults: Vec<&Fault> = plan.trials.iter().map(|trial| &trial.fault).collect();
-        assert!(Fault::ALL.iter().all(|fault| faults.contains(&fault)));
+        let is_left_out = |fault: &&Fault| alone && **fault == Fault::Planned;
+        for fault in Fault::ALL.iter() {
+            assert_eq!(faults.contains(&fault), !is_left_out(&fault), "{topology}");
+        }
         let estimate = plan.describe().estimate().unwrap();
         assert!(
             estimate.most <= Duration::from_secs(60),
@@ -32,6 +41,22 @@ fn default_is_every_fault_of_one_server_in_less_than_a_minute() {
         .filter(|trial| trial.fault == Fault::Kill);
     let classes: Vec<String> = killed.map(|trial| trial.durability.to_string()).collect();
     assert_eq!(classes, ["memory", "interval:1s"]);
+}
+
+#[test]
+fn servers_that_a_fault_left_alone_are_used_again() {
+    let goes_on = |words: &[&str]| -> Vec<bool> {
+        let plan = resolved(words).unwrap();
+        plan.trials.iter().map(|trial| trial.goes_on).collect()
+    };
+    let cluster = [
+        "cluster",
+        "--fault",
+        "reset,cut,kill,client-kill,planned,stop",
+    ];
+    assert_eq!(goes_on(&cluster), [false, true, true, false, true, false]);
+    let durable = ["--fault", "cut,kill", "--durability", "memory,always"];
+    assert_eq!(goes_on(&durable), [false, true, false]);
 }
 
 #[test]
@@ -55,8 +80,12 @@ fn impossible_failovers_are_refused() {
             "invalid topology `redis://db`: expected standalone",
         ),
         (
-            &["sentinel"],
-            "expected standalone, replica, cluster or embedded",
+            &["sentinels"],
+            "expected standalone, replica, sentinel, cluster or embedded",
+        ),
+        (
+            &["embedded", "--fault", "planned"],
+            "has no replica that could become the master",
         ),
         (
             &["--fault", "explode"],

@@ -13,6 +13,7 @@ use loadline_client::{
 use loadline_load::wire;
 
 use super::tls::TlsTransport;
+use crate::exit::Failure;
 use crate::spelling::{self, Server};
 
 /// The name of our connections, so that the server's operator can recognize them.
@@ -103,6 +104,18 @@ impl Endpoint {
     /// Those of [`open`](Self::open).
     pub(crate) fn socket(&self) -> Result<Socket, Error> {
         self.open()?.into_socket()
+    }
+
+    /// Sends one command over a connection of its own.
+    ///
+    /// # Errors
+    /// If there is no reply, or an error as the reply.
+    pub(crate) fn say(&self, words: &[&str]) -> Result<OwnedReply, Failure> {
+        let replied = self.open().and_then(|mut open| open.run(command(words)));
+        replied.map_err(|error| {
+            let words = words.join(" ");
+            Failure::unavailable(format!("{}: {words} failed: {error}.", self.name()))
+        })
     }
 
     fn client(&self, connect_patience: Duration) -> Client {

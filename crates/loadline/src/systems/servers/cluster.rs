@@ -82,7 +82,15 @@ impl ClusterChild {
             let node = wanted.spawn(program, || {
                 bus.set(free_port(&name)?);
                 let bus = bus.get().to_string();
-                let settings = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+                // By default, a master waits 5 s for more replicas before it sends its data.
+                let settings = [
+                    "--cluster-enabled",
+                    "yes",
+                    "--cluster-port",
+                    &bus,
+                    "--repl-diskless-sync-delay",
+                    "0",
+                ];
                 let mut settings: Vec<String> = settings.map(ToOwned::to_owned).into();
                 if let Some(timeout) = node_timeout {
                     let timeout = timeout.as_millis().to_string();
@@ -119,10 +127,14 @@ impl ClusterChild {
         &self.nodes
     }
 
-    /// Ends the first master with SIGKILL, and returns the address of its replica.
-    pub(crate) fn kill_first_master(&mut self) -> Server {
-        self.nodes[0].kill();
-        self.nodes[MASTERS].server()
+    /// The first master.
+    pub(crate) fn first_master(&mut self) -> &mut Child {
+        &mut self.nodes[0]
+    }
+
+    /// The replica of the first master.
+    pub(crate) fn first_replica(&self) -> &Child {
+        &self.nodes[MASTERS]
     }
 
     /// The place of the master that served the keys of `slot` at the start.
@@ -148,12 +160,20 @@ impl ClusterChild {
 
 /// Introduces the nodes to each other, assigns the slots to the first ones, and makes the others their replicas.
 fn assemble(members: &mut [Member<'_>], wanted: Wanted<'_>) -> Result<(), Apart> {
-    let (address, bus) = (members[0].child.address, members[0].bus);
-    let (host, port) = (address.ip().to_string(), address.port().to_string());
+    let all = members.iter();
+    let all: Vec<[String; 3]> = all
+        .map(|member| {
+            let (host, port) = (member.child.address.ip(), member.child.address.port());
+            [host.to_string(), port.to_string(), member.bus.to_string()]
+        })
+        .collect();
     for (place, member) in members.iter_mut().enumerate() {
         // Without distinct epochs, the nodes would take seconds to resolve conflicts.
         member.say(&["SET-CONFIG-EPOCH", &(place + 1).to_string()])?;
-        member.say(&["MEET", &host, &port, &bus.to_string()])?;
+        // They would hear of each other from a third one, but later.
+        for [host, port, bus] in &all[..place] {
+            member.say(&["MEET", host, port, bus])?;
+        }
         if place < MASTERS {
             let first = place * SLOTS / MASTERS;
             let last = (place + 1) * SLOTS / MASTERS - 1;

@@ -22,6 +22,9 @@ const QUORUM: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Interval between queries meanwhile.
 const ASK_EVERY: Duration = Duration::from_millis(50);
+/// Periods of the sentinels' work in milliseconds: short ones, with which they find each other soon, and the usual ones.
+const STARTING: [&str; 4] = ["INFO-PERIOD", "100", "PUBLISH-PERIOD", "100"];
+const USUAL: [&str; 4] = ["INFO-PERIOD", "10000", "PUBLISH-PERIOD", "2000"];
 
 /// The servers around a master, which end when this value is dropped. Sentinels keep their state in files, so each needs a
 /// directory until it ends.
@@ -34,12 +37,17 @@ pub(crate) struct SentinelChildren {
 }
 
 impl SentinelChildren {
-    /// Starts a master of `program`, which is redis-server or compatible with it, and the servers around it.
+    /// Starts a master of `program`, which is redis-server or compatible with it, and the servers around it. The sentinels
+    /// replace a master some time after it was silent for `down_after`, by default 30 s.
     ///
     /// # Errors
     /// If one is not found or does not start, with its last output; if they do not find each other; if `interrupt` was set
     /// meanwhile.
-    pub(crate) fn spawn(program: &Path, interrupt: &AtomicBool) -> Result<(Child, Self), Failure> {
+    pub(crate) fn spawn(
+        program: &Path,
+        down_after: Option<Duration>,
+        interrupt: &AtomicBool,
+    ) -> Result<(Child, Self), Failure> {
         let name = format!("spawn-sentinel:{}", program.display());
         let mut children = Self {
             sentinels: Vec::with_capacity(SENTINELS),
@@ -58,18 +66,18 @@ impl SentinelChildren {
             master.address.ip().to_string(),
             master.address.port().to_string(),
         );
+        let replica = [
+            "--replicaof",
+            &host,
+            &port,
+            "--repl-diskless-sync-delay",
+            "0",
+        ];
         for _ in 0..REPLICAS {
-            let settings = [
-                "--replicaof",
-                &host,
-                &port,
-                "--repl-diskless-sync-delay",
-                "0",
-            ];
-            let replica = wanted.spawn(program, || Ok(settings.map(ToOwned::to_owned).into()))?;
+            let replica = wanted.spawn(program, || Ok(replica.map(ToOwned::to_owned).into()))?;
             children.replicas.push(replica);
         }
-        let config = format!("sentinel monitor {NAME} {host} {port} {QUORUM}\n");
+        let config = monitor(&host, &port, down_after);
         let watching = Wanted {
             config: Some(config.as_bytes()),
             ..wanted
@@ -78,10 +86,35 @@ impl SentinelChildren {
             let sentinel = watching.spawn(program, || Ok(vec!["--sentinel".to_owned()]))?;
             children.sentinels.push(sentinel);
         }
+        children.work_every(STARTING);
         wait_for(&children.replicas, wanted, "master_link_status", "up")?;
         let complete = format!("slaves={REPLICAS},sentinels={SENTINELS}");
         wait_for(&children.sentinels, wanted, "master0", &complete)?;
+        children.work_every(USUAL);
         Ok((master, children))
+    }
+
+    /// Sets the periods of the sentinels' work.
+    fn work_every(&self, periods: [&str; 4]) {
+        let command = [&["SENTINEL", "DEBUG"], &periods[..]].concat();
+        for sentinel in &self.sentinels {
+            // Those before Redis 7.0 cannot change them, and take longer.
+            let _ = Endpoint::local(sentinel.server()).say(&command);
+        }
+    }
+
+    /// The replicas.
+    pub(crate) fn replicas(&self) -> &[Child] {
+        &self.replicas
+    }
+
+    /// Lets the sentinels replace the master, which goes on meanwhile.
+    ///
+    /// # Errors
+    /// If the first sentinel refuses.
+    pub(crate) fn fail_over(&self) -> Result<(), Failure> {
+        let sentinel = Endpoint::local(self.sentinels[0].server());
+        sentinel.say(&["SENTINEL", "FAILOVER", NAME]).map(drop)
     }
 
     /// The master by its name.
@@ -91,6 +124,18 @@ impl SentinelChildren {
             sentinels: self.sentinels.iter().map(Child::server).collect(),
         }
     }
+}
+
+/// The configuration of a sentinel.
+fn monitor(host: &str, port: &str, down_after: Option<Duration>) -> String {
+    let mut config = format!("sentinel monitor {NAME} {host} {port} {QUORUM}\n");
+    if let Some(time) = down_after {
+        let ms = time.as_millis();
+        // Sentinels that did not agree on a leader try again after twice the second time.
+        config += &format!("sentinel down-after-milliseconds {NAME} {ms}\n");
+        config += &format!("sentinel failover-timeout {NAME} {}\n", 2 * ms);
+    }
+    config
 }
 
 /// Queries each server until this field of its INFO contains this text.
