@@ -112,6 +112,10 @@ fn run_from<W: Send>(
 ) -> Result<Outcome, Error> {
     let threads = workers.len();
     let board = Board::new(block.interval, threads);
+    let board = match block.pacing {
+        Pacing::Open { .. } => board.keeping(),
+        Pacing::Closed => board,
+    };
     let place = Place {
         overdue,
         windows_ns: &[],

@@ -34,6 +34,8 @@ impl Control {
 pub(crate) struct Board {
     interval_ns: u64,
     threads: usize,
+    /// Whether intervals keep their response times.
+    is_keeping: bool,
     state: Mutex<BoardState>,
     /// Set when a thread has failed.
     abandoned: AtomicBool,
@@ -59,8 +61,17 @@ impl Board {
         Self {
             interval_ns: (interval.as_nanos() as u64).max(1),
             threads,
+            is_keeping: false,
             state: Mutex::default(),
             abandoned: AtomicBool::new(false),
+        }
+    }
+
+    /// The same, whose intervals keep their response times.
+    pub(crate) fn keeping(self) -> Self {
+        Self {
+            is_keeping: true,
+            ..self
         }
     }
 
@@ -90,7 +101,7 @@ impl Board {
                 .open
                 .remove(&start_ns)
                 .expect("the slot was there a line ago");
-            state.done.push(finished(start_ns, &slot));
+            state.done.push(self.finished(start_ns, slot));
         }
     }
 
@@ -98,21 +109,22 @@ impl Board {
     pub(crate) fn into_series(self) -> Vec<Interval> {
         let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
         let mut series = state.done;
-        for (start_ns, slot) in &state.open {
-            series.push(finished(*start_ns, slot));
+        for (start_ns, slot) in state.open {
+            series.push(self.finished(start_ns, slot));
         }
         series.sort_unstable_by_key(|interval| interval.start);
         series
     }
-}
 
-fn finished(start_ns: u64, slot: &Slot) -> Interval {
-    Interval {
-        start: Duration::from_nanos(start_ns),
-        ops: slot.ops,
-        errors: slot.errors,
-        p50: slot.response.quantile(0.5),
-        p99: slot.response.quantile(0.99),
+    fn finished(&self, start_ns: u64, slot: Slot) -> Interval {
+        Interval {
+            start: Duration::from_nanos(start_ns),
+            ops: slot.ops,
+            errors: slot.errors,
+            p50: slot.response.quantile(0.5),
+            p99: slot.response.quantile(0.99),
+            response: self.is_keeping.then_some(slot.response),
+        }
     }
 }
 

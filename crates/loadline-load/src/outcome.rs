@@ -41,6 +41,9 @@ pub struct Outcome {
     pub stalls: Vec<Stall>,
     /// Pauses of this machine's CPUs, if they were observed: for loads over connections.
     pub pauses: Option<Pauses>,
+    /// Response times in the intervals in which no CPU of this machine paused and the target did not wait for one, nor
+    /// had just before. Known of an open loop over connections in one window.
+    pub calm: Option<Histogram>,
     /// Bytes received.
     pub bytes_in: u64,
     /// Bytes sent.
@@ -72,7 +75,7 @@ pub struct Memory {
 }
 
 /// One interval of a block.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
     /// The start, counted from the start of the block.
     pub start: Duration,
@@ -84,6 +87,8 @@ pub struct Interval {
     pub p50: Option<u64>,
     /// 0.99 quantile of the response time in nanoseconds; `None` with too few samples.
     pub p99: Option<u64>,
+    /// The response times, in a block that keeps them until its end.
+    pub(crate) response: Option<Histogram>,
 }
 
 impl Outcome {
@@ -103,6 +108,7 @@ impl Outcome {
             series: Vec::new(),
             stalls: Vec::new(),
             pauses: None,
+            calm: None,
             bytes_in: 0,
             bytes_out: 0,
             planned: None,
@@ -148,12 +154,37 @@ impl Outcome {
                 stall.paused = stall.paused.max(overlap);
             }
         }
-        if let Some(waits) = waits {
+        let waits = waits.inspect(|waits| {
             for stall in &mut self.stalls {
-                stall.target_wait = Some(waits::within(&waits, stall.start, stall.end()));
+                stall.target_wait = Some(waits::within(waits, stall.start, stall.end()));
             }
-        }
+        });
+        let mut disturbed: Vec<(Duration, Duration)> = Vec::new();
+        let list = pauses.iter().flat_map(|pauses| &pauses.list);
+        disturbed.extend(list.map(|pause| (pause.start, pause.length)));
+        let list = waits.iter().flatten();
+        disturbed.extend(list.map(|wait| (wait.start, wait.end - wait.start)));
+        self.calm = self.take_calm(&disturbed);
         self.pauses = pauses;
+    }
+
+    /// The response times in the intervals that no disturbance, given by its start and length, was in, nor ended less
+    /// than its length before; operations that it delayed are answered meanwhile. The intervals lose their times.
+    fn take_calm(&mut self, disturbed: &[(Duration, Duration)]) -> Option<Histogram> {
+        let mut calm: Option<Histogram> = None;
+        let mut end = Duration::MAX;
+        for interval in self.series.iter_mut().rev() {
+            let times = interval.response.take()?;
+            let touches = |(at, length): &(Duration, Duration)| {
+                *at < end && *at + *length * 2 > interval.start
+            };
+            let calm = calm.get_or_insert_default();
+            if !disturbed.iter().any(touches) {
+                calm.merge(&times);
+            }
+            end = interval.start;
+        }
+        calm
     }
 
     /// Adds the results of another thread in the same block.
@@ -182,5 +213,72 @@ impl Outcome {
         };
         self.generator.busiest = self.generator.busiest.max(part.generator.busiest);
         self.cut_short |= part.cut_short;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pauses::Pause;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// Ten intervals of 100 ms; an operation in the n-th takes n milliseconds.
+    fn ten_intervals() -> Outcome {
+        let interval = |number: u64| {
+            let mut response = Histogram::new();
+            response.record(number * 1_000_000);
+            Interval {
+                start: ms(100 * number),
+                ops: 1,
+                errors: 0,
+                p50: None,
+                p99: None,
+                response: Some(response),
+            }
+        };
+        Outcome {
+            series: (0..10).map(interval).collect(),
+            ..Outcome::empty()
+        }
+    }
+
+    #[test]
+    fn intervals_in_a_pause_and_as_long_after_it_are_not_calm() {
+        let mut outcome = ten_intervals();
+        let pause = |start, length| Pause {
+            start: ms(start),
+            length: ms(length),
+            cpu: 0,
+        };
+        let wait = |start, end| waits::Wait {
+            start: ms(start),
+            end: ms(end),
+            length: ms(4),
+        };
+        outcome.explain(Observed {
+            pauses: Some(Pauses {
+                list: vec![pause(150, 30), pause(410, 60)],
+                ..Pauses::default()
+            }),
+            waits: Some(vec![wait(895, 900)]),
+        });
+        let calm = outcome.calm.unwrap();
+        // Those that begin at 100, 200, 400, 500, 800 and 900 ms are disturbed.
+        assert_eq!(calm.count(), 4);
+        let of = |q| calm.value_at(q).map(|ns| ns / 1_000_000);
+        let all = [of(0.25), of(0.5), of(0.75), of(1.0)];
+        assert_eq!(all, [Some(0), Some(3), Some(6), Some(7)]);
+        assert!(outcome.series.iter().all(|one| one.response.is_none()));
+    }
+
+    #[test]
+    fn block_without_times_of_its_intervals_has_no_calm_ones() {
+        let mut outcome = ten_intervals();
+        outcome.series[4].response = None;
+        outcome.explain(Observed::default());
+        assert_eq!(outcome.calm, None);
     }
 }

@@ -13,7 +13,8 @@
 //! A disturbance of the machine (a CPU that pauses, other processes, a late generator) can only lengthen
 //! response times. A trial that held therefore always counts. A trial that failed counts only if the
 //! disturbance cannot have made the difference; otherwise it is spoiled and repeated. If too many trials are
-//! spoiled, no rate is confirmed, and the answer is an interval. From time to time a closed loop checks whether the machine is as fast as at the beginning. If
+//! spoiled, no rate is confirmed, and the answer is an interval. If no trial held, its lower end is a rate at which
+//! the undisturbed parts of several spoiled trials held together. From time to time a closed loop checks whether the machine is as fast as at the beginning. If
 //! it is slower, trials that failed since the last check are spoiled too.
 //!
 //! ```
@@ -40,6 +41,7 @@
 //! # Ok::<(), loadline_measure::Error>(())
 //! ```
 
+mod calm;
 mod curve;
 mod nodes;
 mod noise;
@@ -130,7 +132,8 @@ pub struct Capacity {
     pub rate: Option<f64>,
     /// The percentile at that rate in nanoseconds: the median of the trials that held.
     pub value_ns: Option<f64>,
-    /// The highest rate that is known to keep the limit, confirmed as the answer or not; `None` if no trial held.
+    /// The highest rate that is known to keep the limit, confirmed as the answer or not; `None` if no trial held, nor
+    /// the undisturbed parts of several.
     #[serde(default)]
     pub lower: Option<Bound>,
     /// The lowest rate that is known to miss it; `None` if none failed often enough for the target's own reasons.
@@ -170,6 +173,9 @@ pub struct Bound {
     pub held: u32,
     /// Trials that failed at this rate or a lower one.
     pub failed: u32,
+    /// Where no trial held: the number of spoiled trials whose undisturbed parts together kept the limit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calm: u32,
 }
 
 /// Counts of trials at one rate.
@@ -190,6 +196,14 @@ impl Outcome {
     pub fn is_decided(self) -> bool {
         matches!(self, Self::Confirmed | Self::NeverHeld)
     }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 fn unchanged() -> f64 {

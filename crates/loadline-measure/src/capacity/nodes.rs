@@ -173,6 +173,7 @@ impl Nodes {
             rate: self.rate(node),
             held: self.sum(node..i32::MAX).held,
             failed: self.sum(i32::MIN..node + 1).failed,
+            calm: 0,
         }
     }
 

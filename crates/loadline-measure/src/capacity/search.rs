@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use super::calm::Parts;
 use super::curve::{self, Told};
 use super::nodes::{Bracket, Nodes, Status};
 use super::noise::Noise;
 use super::trial::{Disturbance, Trial, Verdict};
-use super::{Capacity, Closed, Outcome, Tally, saturation};
+use super::{Bound, Capacity, Closed, Outcome, Tally, saturation};
 use crate::limit::Slo;
 use crate::quantile;
 
@@ -98,6 +99,7 @@ pub struct Search {
     seen: usize,
     bounds: Bounds,
     nodes: Nodes,
+    parts: Parts,
     told: Vec<Told>,
     asked: Option<Attempt>,
 }
@@ -137,6 +139,7 @@ impl Search {
             seen: 0,
             bounds,
             nodes: Nodes::new(closed.rate, bounds.lowest, bounds.highest),
+            parts: Parts::default(),
             told: Vec::new(),
             asked: None,
         }
@@ -175,7 +178,7 @@ impl Search {
     }
 
     /// Records the result of the current trial. Ignored if no trial is running.
-    pub fn told(&mut self, trial: Trial) {
+    pub fn told(&mut self, mut trial: Trial) {
         let Some(attempt) = self.asked.take() else {
             return;
         };
@@ -186,6 +189,12 @@ impl Search {
         }
         let verdict = trial.verdict(attempt.rate, &self.slo);
         self.nodes.tally_mut(attempt.node).count(verdict);
+        if matches!(verdict, Verdict::Spoiled(_)) {
+            let operations = attempt.rate * attempt.duration.as_secs_f64();
+            let (node, rate) = (attempt.node, attempt.rate);
+            self.parts.add(node, rate, &trial, &self.slo, operations);
+        }
+        trial.calm = None;
         self.told.push(Told {
             rate: attempt.rate,
             node: attempt.node,
@@ -402,6 +411,7 @@ impl Search {
             None => (lower, upper),
         };
         let bound = |node: Option<i32>| node.map(|node| self.nodes.bound(node));
+        let lower = bound(low).or_else(|| self.calm_bound(upper));
         let (limited_by, limited_because) =
             saturation::limited_by(&curve, rate_of(low).unwrap_or(0.0), outcome, &noise);
         Capacity {
@@ -414,7 +424,7 @@ impl Search {
             outcome,
             rate,
             value_ns: rate.and_then(|rate| self.value_at(rate)),
-            lower: bound(low),
+            lower,
             upper: bound(high),
             confirmations: tally_of(low),
             above: tally_of(high),
@@ -426,6 +436,15 @@ impl Search {
             notes: Vec::new(),
         }
         .with_notes()
+    }
+
+    /// The lower bound, below `upper`, that the undisturbed parts of spoiled trials show.
+    fn calm_bound(&self, upper: Option<i32>) -> Option<Bound> {
+        let (node, calm) = self.parts.highest(upper)?;
+        Some(Bound {
+            calm,
+            ..self.nodes.bound(node)
+        })
     }
 
     /// The median of the trials that held.

@@ -6,6 +6,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::{Attempt, Machine, Role, Trial};
+use crate::histogram::Histogram;
 use crate::limit::Slo;
 
 /// The relation between load and percentile.
@@ -40,11 +41,28 @@ pub(super) struct Weather {
     pub(super) slow: f64,
 }
 
+/// The length of the intervals of a trial, in seconds.
+const INTERVAL: f64 = 0.1;
+/// The steps of an interval in which the delay after a pause is constant.
+const SLICES: u32 = 10;
+
+/// A pause of a trial, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Pause {
+    at: f64,
+    length: f64,
+    /// The time in which operations are late.
+    affected: f64,
+    is_seen: bool,
+}
+
 /// A server on a disturbed machine.
 pub(super) struct Simulated {
     model: Model,
     weather: Weather,
-    quantile: f64,
+    slo: Slo,
+    /// Whether trials have the response times of their undisturbed parts.
+    has_parts: bool,
     rng: SmallRng,
     /// The end of the current phase, and whether it is slow.
     phase: (f64, bool),
@@ -119,11 +137,21 @@ impl Simulated {
         Self {
             model,
             weather,
-            quantile: slo.quantile(),
+            slo: *slo,
+            has_parts: false,
             rng: SmallRng::seed_from_u64(seed),
             phase: (0.0, true),
             now: 0.0,
             best_speed: 0.0,
+        }
+    }
+
+    /// The same, whose trials have the response times of their undisturbed parts; that takes most of the time of a
+    /// search.
+    pub(super) fn with_parts(self) -> Self {
+        Self {
+            has_parts: true,
+            ..self
         }
     }
 
@@ -156,9 +184,15 @@ impl Simulated {
             }
         }
         let model = self.model.at(speed);
-        let delay = self.pauses(attempt.rate / model.service_rate(), seconds, &mut machine);
+        let pauses = self.pauses(attempt.rate / model.service_rate(), seconds, &mut machine);
+        let delay = self.delay(&pauses, seconds);
         let noise = (self.weather.noise * self.normal()).exp();
-        let value = model.in_trial_ns(attempt.rate, seconds, self.quantile) * noise + delay * 1e9;
+        let steady =
+            |seconds| model.in_trial_ns(attempt.rate, seconds, self.slo.quantile()) * noise;
+        let value = steady(seconds) + delay * 1e9;
+        let is_over = value > self.slo.limit_ns;
+        let calm =
+            (self.has_parts && is_over).then(|| self.calm(attempt.rate, seconds, &pauses, steady));
         let served = model.service_rate();
         Trial {
             achieved: attempt.rate.min(served),
@@ -167,13 +201,13 @@ impl Simulated {
             server_busy: Some((attempt.rate / served).min(1.0)),
             client_busy: Some(0.5),
             machine,
+            calm,
             ..Trial::default()
         }
     }
 
-    /// Records the reported pauses of a trial. Returns the quantile of the delay that all of them add: a
-    /// queue as long as the pause, drained by the server's spare capacity.
-    fn pauses(&mut self, load: f64, seconds: f64, machine: &mut Machine) -> f64 {
+    /// Records the reported pauses of a trial, and returns all.
+    fn pauses(&mut self, load: f64, seconds: f64, machine: &mut Machine) -> Vec<Pause> {
         let Weather {
             pauses,
             pause_ms,
@@ -181,7 +215,7 @@ impl Simulated {
             ..
         } = self.weather;
         let mut at = 0.0;
-        let mut delays: Vec<(f64, f64)> = Vec::new();
+        let mut all = Vec::new();
         // Without pauses the first one never comes.
         loop {
             at += self.exponential(1.0 / pauses);
@@ -189,31 +223,80 @@ impl Simulated {
                 break;
             }
             let length = self.exponential(pause_ms / 1e3);
-            if self.rng.random_bool(seen) {
+            let is_seen = self.rng.random_bool(seen);
+            if is_seen {
                 let length = Duration::from_secs_f64(length);
                 machine.pauses += 1;
                 machine.paused += length;
                 machine.longest_pause = machine.longest_pause.max(length);
             }
-            let affected = (length / (1.0 - load).max(1e-3)).min(seconds - at);
-            delays.push((length, affected / seconds));
+            all.push(Pause {
+                at,
+                length,
+                affected: (length / (1.0 - load).max(1e-3)).min(seconds - at),
+                is_seen,
+            });
         }
+        all
+    }
+
+    /// The quantile of the delay that all pauses of a trial add: a queue as long as the pause, drained by the server's
+    /// spare capacity.
+    fn delay(&self, pauses: &[Pause], seconds: f64) -> f64 {
         let beyond = |delay: f64| -> f64 {
-            let shares = delays.iter();
+            let shares = pauses.iter();
             shares
-                .map(|(length, share)| share * (1.0 - delay / length).max(0.0))
+                .map(|pause| pause.affected / seconds * (1.0 - delay / pause.length).max(0.0))
                 .sum()
         };
         let (mut low, mut high) = (0.0, 10.0);
         for _ in 0..40 {
             let middle = f64::midpoint(low, high);
-            if beyond(middle) > 1.0 - self.quantile {
+            if beyond(middle) > 1.0 - self.slo.quantile() {
                 low = middle;
             } else {
                 high = middle;
             }
         }
         low
+    }
+
+    /// The response times in the intervals of a trial that are neither in a reported pause nor in as long after it. They
+    /// are exponential, with the quantile that `steady_ns` gives for a time since the start; what a pause delays comes
+    /// on top.
+    fn calm(
+        &self,
+        rate: f64,
+        seconds: f64,
+        pauses: &[Pause],
+        steady_ns: impl Fn(f64) -> f64,
+    ) -> Histogram {
+        let mut times = Histogram::new();
+        let mut start = 0.0;
+        while start < seconds {
+            let end = (start + INTERVAL).min(seconds);
+            let reaches = |pause: &Pause, until: f64| pause.at < end && until > start;
+            let is_disturbed =
+                |pause: &Pause| pause.is_seen && reaches(pause, pause.at + 2.0 * pause.length);
+            if !pauses.iter().any(is_disturbed) {
+                let scale_ns = steady_ns(end) / -(1.0 - self.slo.quantile()).ln();
+                let is_late = |pause: &Pause| reaches(pause, pause.at + pause.affected);
+                let slices = if pauses.iter().any(is_late) {
+                    SLICES
+                } else {
+                    1
+                };
+                let length = (end - start) / f64::from(slices);
+                for slice in 0..slices {
+                    let at = start + (f64::from(slice) + 0.5) * length;
+                    let delays = pauses.iter().map(|pause| pause.delay_at(at));
+                    let delay_ns = delays.fold(0.0, f64::max) * 1e9;
+                    record_exponential(&mut times, rate * length, scale_ns, delay_ns);
+                }
+            }
+            start = end;
+        }
+        times
     }
 
     /// Advances the time by a trial and the gap after it, and returns the speed during it.
@@ -247,6 +330,37 @@ impl Simulated {
     fn normal(&mut self) -> f64 {
         let (radius, angle): (f64, f64) = (self.rng.random(), self.rng.random());
         (-2.0 * (1.0 - radius).ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
+    }
+}
+
+impl Pause {
+    /// The time by which an operation that is due at `at` is later.
+    fn delay_at(&self, at: f64) -> f64 {
+        let into = (at - self.at) / self.affected.max(1e-9);
+        if (0.0..1.0).contains(&into) {
+            self.length * (1.0 - into)
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Records `ops` exponential times on top of `delay_ns`, at steps of the logarithm of their tail.
+fn record_exponential(times: &mut Histogram, ops: f64, scale_ns: f64, delay_ns: f64) {
+    const STEP: f64 = 0.25;
+    let mut recorded = 0;
+    let mut step = 0.0;
+    while recorded < ops as u64 {
+        // The number of operations faster than the end of this step.
+        let below = ((1.0 - (-(step + STEP)).exp()) * ops)
+            .round()
+            .min(ops.floor()) as u64;
+        let below = if step > 20.0 { ops as u64 } else { below };
+        times.record_n(
+            (delay_ns + (step + STEP) * scale_ns) as u64,
+            below - recorded,
+        );
+        (recorded, step) = (below, step + STEP);
     }
 }
 

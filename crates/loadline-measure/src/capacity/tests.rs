@@ -49,8 +49,7 @@ struct Cell {
 }
 
 /// The answer of one search, and the server it was made on.
-fn simulated(model: Model, weather: Weather, slo: Slo, seed: u64) -> (Capacity, Simulated) {
-    let mut server = Simulated::new(model, weather, &slo, seed);
+fn simulated(mut server: Simulated, slo: Slo) -> (Capacity, Simulated) {
     // The lowest rate whose trials are short enough for a confirmation.
     let bounds = Bounds {
         lowest: 20.0 * slo.least_ops() as f64 / TIME,
@@ -71,7 +70,7 @@ fn cell(model: Model, weather: Weather, limit: &str) -> Cell {
     let slo = slo(limit);
     let mut cell = Cell::default();
     for seed in 0..SEEDS {
-        let (answer, server) = simulated(model, weather, slo, seed);
+        let (answer, server) = simulated(Simulated::new(model, weather, &slo, seed), slo);
         assert_eq!(answer.rate.is_some(), answer.is_confirmed());
         if let Some(rate) = answer.rate {
             let ratio = rate / server.truth(&slo);
@@ -199,26 +198,19 @@ fn interval_of_a_noisy_server_holds_its_capacity() {
     } else {
         200
     };
-    let (mut stated, mut right, mut open, mut widths) = (0, 0, 0, Vec::new());
-    // The first 12,000 were looked at when the search was tuned.
-    for seed in 20_000..20_000 + seeds {
+    let (mut right, mut calm, mut open, mut widths) = (0, 0, 0, Vec::new());
+    // Those below 22,000 were looked at when the search was tuned.
+    for seed in 30_000..30_000 + seeds {
         let mut rng = SmallRng::seed_from_u64(seed);
         let weather = any_weather(&mut rng);
         let (model, limit) = SERVERS[seed as usize % SERVERS.len()];
         let slo = slo(limit);
-        let (answer, server) = simulated(model, weather, slo, seed);
+        let server = Simulated::new(model, weather, &slo, seed).with_parts();
+        let (answer, server) = simulated(server, slo);
         let truth = server.truth(&slo);
         let (low, high) = answer.interval();
-        let Some(low) = low else {
-            let holds = |point: &Point| point.trials.held > 0;
-            assert!(
-                !answer.curve.iter().any(holds),
-                "seed {seed}: {:?}",
-                answer.curve
-            );
-            continue;
-        };
-        stated += 1;
+        let low = low.unwrap_or_else(|| panic!("no lower bound: seed {seed}, {:?}", answer.curve));
+        calm += u32::from(answer.lower.is_some_and(|lower| lower.calm > 0));
         right += u64::from(low <= truth && high.is_none_or(|high| truth <= high));
         match high {
             Some(high) => widths.push(high / low),
@@ -228,14 +220,12 @@ fn interval_of_a_noisy_server_holds_its_capacity() {
     widths.sort_by(f64::total_cmp);
     let share = |q: f64| widths[(q * (widths.len() - 1) as f64) as usize];
     println!(
-        "{stated} of {seeds} with an interval, {right} of them with the truth, {open} without an upper end; upper by lower end: median {:.3}, p90 {:.3}, widest {:.3}",
+        "{right} of {seeds} intervals with the truth, {calm} with a lower end by parts of trials, {open} without an upper end; upper by lower end: median {:.3}, p90 {:.3}, widest {:.3}",
         share(0.5),
         share(0.9),
         share(1.0)
     );
-    // Where pauses are so dense that hardly any trial of a p99.9 is without one, it can be that none holds in a minute.
-    assert!(stated * 200 >= 199 * seeds, "{stated} of {seeds}");
-    assert!(right * 100 >= 95 * stated, "{right} of {stated}");
+    assert!(right * 100 >= 95 * seeds, "{right} of {seeds}");
 }
 
 #[test]

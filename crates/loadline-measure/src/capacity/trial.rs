@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::histogram::Histogram;
 use crate::limit::Slo;
 
 /// The share of the percentile above which the generator's lag is part of the result.
@@ -56,6 +57,8 @@ pub struct Trial {
     pub waited: Option<f64>,
     /// The state of the machine.
     pub machine: Machine,
+    /// The response times in those parts of the trial in which the machine was not disturbed.
+    pub calm: Option<Histogram>,
     /// The index of the trial in the cases of its record.
     pub case: usize,
 }

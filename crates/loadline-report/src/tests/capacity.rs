@@ -328,6 +328,7 @@ fn sentence_without_a_confirmed_rate_leads_with_the_bounds() {
 fn lower_bound_without_an_upper_one_is_the_answer_too() {
     let answer = searched("p99<2ms", serve);
     let held = Bound {
+        calm: 0,
         rate: 19_200.0,
         held: 5,
         failed: 0,
@@ -356,6 +357,15 @@ fn lower_bound_without_an_upper_one_is_the_answer_too() {
     let row = shown.lines().find(|line| line.contains(" 24.8k ")).unwrap();
     let words: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(words[words.len() - 3..], ["5", "0", "12"]);
+    open.lower = Some(Bound {
+        held: 0,
+        calm: 8,
+        ..held
+    });
+    assert_eq!(
+        capacity_findings("redis", &open)[0],
+        "redis carries at least 19.2k operations per second with p99 < 2 ms (the undisturbed parts of 8 trials held together, no whole trial did). No upper bound was found, since the time was over."
+    );
     open.lower = None;
     assert_eq!(
         capacity_findings("redis", &open)[0],

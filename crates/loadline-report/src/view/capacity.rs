@@ -117,6 +117,10 @@ fn bounded(name: &str, answer: &Capacity) -> String {
         spoiled => format!(", {spoiled} spoiled"),
     };
     let trials = |bound: Bound| {
+        if bound.calm > 0 {
+            let trials = words::plural(u64::from(bound.calm), "trial");
+            return format!("the undisturbed parts of {trials} held together, no whole trial did");
+        }
         let held = words::plural(u64::from(bound.held), "trial");
         format!("{held} held{spoiled}")
     };

@@ -9,6 +9,7 @@ use loadline_load::pacing::Stop;
 use loadline_load::runner::Measured;
 use loadline_measure::capacity::{Attempt, Capacity, Closed, Machine, Role, Search, Step, Trial};
 use loadline_measure::doctor::{Class, Finding, Observed};
+use loadline_measure::histogram::Histogram;
 use loadline_measure::record::{self, Answer, Record};
 use loadline_measure::words;
 
@@ -167,6 +168,7 @@ impl Searching<'_> {
         Ok(Trial {
             waited: seen.waited,
             machine: seen.machine,
+            calm: seen.calm,
             case: place,
             ..trial(&self.record.cases[place], self.plan)
         })
@@ -191,8 +193,11 @@ impl Searching<'_> {
                 .map_err(|error| failure(&case.name, &error))
         };
         block(Stop::after(lead_in), !seed)?;
-        let outcome = block(Stop::after(duration), seed)?;
-        let seen = Seen::of(&outcome, self.target.threads(case));
+        let mut outcome = block(Stop::after(duration), seed)?;
+        let seen = Seen {
+            calm: outcome.calm.take(),
+            ..Seen::of(&outcome, self.target.threads(case))
+        };
         let measured = Measured {
             blocks: vec![outcome],
             warmup: lead_in,
@@ -239,6 +244,8 @@ struct Seen {
     /// Share of the time that the generator's threads waited for a CPU.
     waited: Option<f64>,
     machine: Machine,
+    /// Response times in the undisturbed parts of the trial.
+    calm: Option<Histogram>,
 }
 
 impl Seen {
@@ -272,6 +279,7 @@ impl Seen {
                 others: others.map(share),
                 server_waited: target.run_wait.map(share),
             },
+            calm: None,
         }
     }
 }
