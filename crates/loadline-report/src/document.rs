@@ -146,6 +146,7 @@ pub(crate) enum Plot {
     Times(Times),
     Ladder(Ladder),
     Map(DecisionMap),
+    Timeline(Timeline),
 }
 
 /// Series of points on two axes.
@@ -297,6 +298,33 @@ pub(crate) struct MapPoint {
     pub(crate) colour: usize,
     pub(crate) get_ns: f64,
     pub(crate) p99_ns: Option<f64>,
+}
+
+/// The course of a load: panels over one axis of time, from its start on.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    pub(crate) caption: String,
+    pub(crate) interval_ns: f64,
+    pub(crate) panels: Vec<Panel>,
+    /// Moments, in nanoseconds.
+    pub(crate) marks: Vec<Mark>,
+    /// The values, which only HTML shows.
+    pub(crate) table: Table,
+}
+
+/// Values by interval: bars on a linear axis, which stand on each other, or lines on a logarithmic one.
+#[derive(Debug)]
+pub(crate) struct Panel {
+    pub(crate) axis: Axis,
+    pub(crate) strips: Vec<Strip>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Strip {
+    pub(crate) label: String,
+    pub(crate) colour: usize,
+    /// A value for each interval; `None` where there is none.
+    pub(crate) values: Vec<Option<f64>>,
 }
 
 /// A suite of checks, one JUnit test case each.

@@ -3,6 +3,9 @@
 /// Eight heights, from low to full.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+/// The same without block characters.
+const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '#', '@'];
+
 /// A sparkline spans at least this share of its largest value, so that noise does not look like
 /// mountains.
 const LEAST_SPAN: f64 = 0.1;
@@ -47,10 +50,23 @@ pub(crate) fn sparkline(values: &[f64], width: usize) -> String {
         .collect()
 }
 
+/// Shares of the full height; where there is none, it stays blank.
+pub(crate) fn bars(shares: &[Option<f64>], unicode: bool) -> String {
+    let signs = if unicode { &BLOCKS } else { &ASCII };
+    let shares = shares.iter();
+    shares
+        .map(|share| share.map_or(' ', |share| signs[eighth(share)]))
+        .collect()
+}
+
 /// A share of the full height as a block.
 fn block(share: f64) -> char {
+    BLOCKS[eighth(share)]
+}
+
+fn eighth(share: f64) -> usize {
     // A float outside of the range becomes its nearest end here.
-    BLOCKS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1]
+    ((share * 8.0).ceil() as usize).clamp(1, 8) - 1
 }
 
 #[cfg(test)]
@@ -62,6 +78,13 @@ mod tests {
         assert_eq!(spectrum(&[0, 1, 250_000, 1_000_000, 0]), " ▁▄█ ");
         assert_eq!(spectrum(&[0, 0]), "  ");
         assert_eq!(spectrum(&[]), "");
+    }
+
+    #[test]
+    fn bars_are_blank_only_where_there_is_no_value() {
+        let shares = [Some(0.0), None, Some(0.5), Some(1.0), Some(f64::NAN)];
+        assert_eq!(bars(&shares, true), "▁ ▄█▁");
+        assert_eq!(bars(&shares, false), ". =@.");
     }
 
     #[test]

@@ -5,6 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{History, Operation, Outcome};
+use crate::quantile::median;
+
+/// Writes of which a median is taken, to tell when response times are as before.
+const TOGETHER: usize = 50;
+/// Response times up to this multiple of those before the fault are as before.
+const AS_BEFORE: f64 = 1.1;
 
 /// The times of an outage, in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,11 +20,16 @@ pub struct Clocks {
     pub fault_ns: u64,
     /// From the fault to the first error or timeout of a writer; `None` if none had one.
     pub detection_ns: Option<u64>,
+    /// From the fault to its end; `None` if it did not end by itself or has no length.
+    pub fault_end_ns: Option<u64>,
     /// From the fault until a server accepted writes again; `None` if it never stopped accepting them or was not watched.
     pub ready_ns: Option<u64>,
     /// From the fault until each writer had a write acknowledged that it called after the fault, the slowest writer
     /// counting; `None` if one had none until the end of the load.
     pub first_write_ns: Option<u64>,
+    /// From the fault until the first of 50 writes, due one after the other, whose median response time was at most 10 %
+    /// longer than that before the fault; `None` if there were none, or too few writes before.
+    pub recovery_ns: Option<u64>,
     /// The longest time without an acknowledged write of one writer; `None` without writes.
     pub outage: Option<Gap>,
 }
@@ -45,9 +56,9 @@ impl Gap {
     }
 }
 
-/// The clocks of a history. `ready_ns` is when a server accepted writes again, since the start of the load.
+/// The clocks of a history.
 #[must_use]
-pub fn clocks(history: &History, ready_ns: Option<u64>) -> Clocks {
+pub fn clocks(history: &History) -> Clocks {
     let fault_ns = history.fault_ns;
     let failed = history.operations.iter();
     let failed = failed.filter(|operation| operation.outcome != Outcome::Acknowledged);
@@ -66,12 +77,36 @@ pub fn clocks(history: &History, ready_ns: Option<u64>) -> Clocks {
     Clocks {
         fault_ns,
         detection_ns: detected.map(since_fault),
-        ready_ns: ready_ns.map(since_fault),
+        fault_end_ns: history.fault_end_ns.map(since_fault),
+        ready_ns: history.ready_ns.map(since_fault),
+        recovery_ns: recovery(history).map(since_fault),
         first_write_ns: first_writes
             .and_then(|all| all.into_iter().max())
             .map(since_fault),
         outage: gaps.max_by_key(|gap| (gap.length_ns(), std::cmp::Reverse(gap.writer))),
     }
+}
+
+/// When the first of a group of writes was due whose response times were as before.
+fn recovery(history: &History) -> Option<u64> {
+    let (before, after): (Vec<&Operation>, Vec<&Operation>) = {
+        let all = history.operations.iter();
+        all.partition(|one| one.due_ns < history.fault_ns)
+    };
+    let typical = |group: &[&Operation]| {
+        // A write without an acknowledgement took longer than any.
+        let times = group.iter().map(|one| match one.outcome {
+            Outcome::Acknowledged => one.response_ns() as f64,
+            _ => f64::INFINITY,
+        });
+        median(&times.collect::<Vec<f64>>())
+    };
+    let before = typical(&before).filter(|_| before.len() >= TOGETHER)?;
+    let mut after = after;
+    after.sort_by_key(|one| one.due_ns);
+    let mut groups = after.chunks_exact(TOGETHER);
+    let as_before = groups.find(|group| typical(group).is_some_and(|ns| ns <= AS_BEFORE * before));
+    Some(as_before?.first()?.due_ns)
 }
 
 fn by_writer(history: &History) -> BTreeMap<u32, Vec<&Operation>> {

@@ -6,6 +6,7 @@
 
 mod audit;
 mod clocks;
+mod timeline;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use crate::vocabulary::vocabulary;
 
 pub use audit::{Audit, Loss, audit};
 pub use clocks::{Clocks, Gap, clocks};
+pub use timeline::{Timeline, errors, timeline};
 
 vocabulary! {
     /// A kind of write.
@@ -80,14 +82,26 @@ pub struct Operation {
     pub id: WriteId,
     /// Its kind: the index in [`History::kinds`].
     pub kind: usize,
+    /// The time at which it was due.
+    pub due_ns: u64,
     /// The time of the call.
     pub invoked_ns: u64,
     /// The time of its outcome.
     pub completed_ns: u64,
     /// Its outcome.
     pub outcome: Outcome,
+    /// The kind of its error, if it had one: the index in [`History::errors`].
+    pub error: Option<usize>,
     /// The executions found in the server afterwards.
     pub executions: u64,
+}
+
+impl Operation {
+    /// The time from when it was due to its outcome.
+    #[must_use]
+    pub fn response_ns(&self) -> u64 {
+        self.completed_ns.saturating_sub(self.due_ns)
+    }
 }
 
 /// A write, by its writer and its place among the writes of that writer.
@@ -107,8 +121,14 @@ pub struct History {
     pub kinds: Vec<Kind>,
     /// Every write.
     pub operations: Vec<Operation>,
+    /// The kinds of errors.
+    pub errors: Vec<String>,
     /// When the fault began, in nanoseconds since the start of the load.
     pub fault_ns: u64,
+    /// When it ended, if it did.
+    pub fault_end_ns: Option<u64>,
+    /// When a server accepted writes again, if it was watched.
+    pub ready_ns: Option<u64>,
     /// When the load ended.
     pub end_ns: u64,
 }
@@ -145,6 +165,8 @@ pub struct Trial {
     pub clocks: Clocks,
     /// Errors that the client reported, by kind.
     pub errors: BTreeMap<String, u64>,
+    /// The course of the load.
+    pub timeline: Timeline,
 }
 
 impl Trial {

@@ -22,9 +22,11 @@ fn clean(rng: &mut SmallRng, writes: u64) -> History {
             operations.push(Operation {
                 id: WriteId { writer, sequence },
                 kind: usize::from(sequence % 2 == 1),
+                due_ns: invoked_ns,
                 invoked_ns,
                 completed_ns: invoked_ns + rng.random_range(1..=2 * MS),
                 outcome: Outcome::Acknowledged,
+                error: None,
                 executions: 1,
             });
         }
@@ -34,6 +36,7 @@ fn clean(rng: &mut SmallRng, writes: u64) -> History {
         fault_ns: writes / 2 * EVERY,
         end_ns: writes * EVERY,
         operations,
+        ..History::default()
     }
 }
 
@@ -77,7 +80,7 @@ fn clean_histories_have_no_findings() {
             assert_eq!(audit.twice.unwrap_or(0), 0, "{seed}");
             assert_eq!(audit.there(), audit.sent, "{seed}");
         }
-        let clocks = clocks(&history, None);
+        let clocks = clocks(&history);
         assert_eq!(clocks.detection_ns, None, "{seed}");
         let outage = clocks.outage.unwrap();
         assert!(outage.length_ns() <= EVERY + 2 * MS, "{seed}: {outage:?}");
@@ -171,7 +174,8 @@ fn planted_outages_are_found_to_the_nanosecond() {
                 .unwrap()
                 .completed_ns
         };
-        let clocks = clocks(&history, Some(history.fault_ns + MS));
+        history.ready_ns = Some(history.fault_ns + MS);
+        let clocks = clocks(&history);
         let gap = Gap {
             writer,
             from_ns: at(first - 1),
@@ -194,7 +198,7 @@ fn outage_that_outlasts_the_load_is_open() {
             one.outcome = Outcome::Ambiguous;
         }
     }
-    let clocks = clocks(&history, None);
+    let clocks = clocks(&history);
     let outage = clocks.outage.unwrap();
     assert!(
         outage.is_open && outage.to_ns == history.end_ns,
@@ -219,5 +223,52 @@ fn history_that_misses_a_write_does_not_add_up() {
     assert!(
         problem.starts_with("20 incr were sent, but 19 were"),
         "{problem}"
+    );
+}
+
+#[test]
+fn timeline_counts_every_write_once_and_shows_the_outage() {
+    let mut history = clean(&mut SmallRng::seed_from_u64(1), 100);
+    history.errors = vec!["timeout".to_owned()];
+    let outage = history.fault_ns..history.fault_ns + 20 * EVERY;
+    let mut failed = 0;
+    for one in &mut history.operations {
+        if outage.contains(&one.invoked_ns) {
+            (one.outcome, one.error) = (Outcome::Ambiguous, Some(0));
+            failed += 1;
+        }
+    }
+    let line = timeline(&history);
+    // 1 s in at most 60 intervals, and those of the last replies.
+    assert_eq!((line.interval_ns, line.acknowledged.len()), (20 * MS, 51));
+    let acknowledged: u64 = line.acknowledged.iter().sum();
+    assert_eq!(acknowledged + failed, history.operations.len() as u64);
+    assert_eq!(line.errors["timeout"].iter().sum::<u64>(), failed);
+    assert_eq!(errors(&history)["timeout"], failed);
+    let place = (history.fault_ns / line.interval_ns) as usize + 2;
+    assert_eq!(
+        (line.acknowledged[place], line.response_max_ns[place]),
+        (0, None)
+    );
+    assert!(line.response_p50_ns[0] <= line.response_max_ns[0]);
+}
+
+#[test]
+fn recovery_is_the_first_group_that_is_as_fast_as_before() {
+    let mut history = clean(&mut SmallRng::seed_from_u64(1), 200);
+    let slow_until = history.fault_ns + 50 * EVERY;
+    for one in &mut history.operations {
+        one.completed_ns = one.due_ns + MS;
+        if (history.fault_ns..slow_until).contains(&one.due_ns) {
+            one.completed_ns += MS;
+        }
+    }
+    // Four writes every 10 ms: groups of 50 begin every 125 ms.
+    assert_eq!(clocks(&history).recovery_ns, Some(500 * MS));
+    history.operations.truncate(500);
+    assert_eq!(
+        clocks(&history).recovery_ns,
+        None,
+        "it was slow until the end"
     );
 }

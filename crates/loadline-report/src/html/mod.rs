@@ -258,12 +258,15 @@ impl Page {
     }
 
     fn plots(&mut self, plots: &[&Plot]) {
-        let drawn: Vec<svg::Figure> = plots.iter().filter_map(|plot| svg::draw(plot)).collect();
+        let drawn = plots.iter();
+        let drawn: Vec<(&Plot, svg::Figure)> = drawn
+            .filter_map(|plot| Some((*plot, svg::draw(plot)?)))
+            .collect();
         if drawn.is_empty() {
             return;
         }
         self.push("<div class=\"charts\">\n");
-        for figure in drawn {
+        for (plot, figure) in drawn {
             let solid = figure.key.iter().map(|entry| (entry, "dot"));
             let dashed = figure.dashed.iter().map(|entry| (entry, "dash"));
             let samples = solid
@@ -278,10 +281,16 @@ impl Page {
                 })
                 .collect();
             self.push(&format!(
-                "<figure><figcaption>{} {key}</figcaption>\n{}</figure>\n",
+                "<figure><figcaption>{} {key}</figcaption>\n{}",
                 escaped(&figure.caption),
                 figure.svg
             ));
+            if let Plot::Timeline(plot) = plot {
+                self.push("<details>\n<summary>Values</summary>\n");
+                self.table(&plot.table);
+                self.push("</details>\n");
+            }
+            self.push("</figure>\n");
         }
         self.push("</div>\n");
     }

@@ -10,7 +10,7 @@ use std::process::Command;
 use loadline_measure::Record;
 use serde_json::{Value, json};
 
-use super::{capacity, engines, fixture, flames, judgements, sweep, tiers};
+use super::{capacity, engines, failover, fixture, flames, judgements, sweep, tiers};
 use crate::html;
 
 /// Flags of the browser, which fetches nothing and keeps nothing.
@@ -62,6 +62,8 @@ fn records() -> Vec<(&'static str, Record)> {
         ("a cache under load", tiers::load()),
         ("a cache under load at a rate", tiers::load_at_a_rate()),
         ("hostile tiers", tiers::hostile()),
+        ("failover", failover::record()),
+        ("hostile failover", failover::hostile()),
         ("work", flames::record("slowlogPushEntry")),
     ]
 }

@@ -2,7 +2,7 @@
 
 use loadline_measure::Record;
 use loadline_measure::failover::{
-    Audit, Clocks, Failover, Fault, Gap, Kind, Loss, Topology, Trial, WriteId,
+    Audit, Clocks, Failover, Fault, Gap, Kind, Loss, Timeline, Topology, Trial, WriteId,
 };
 use loadline_measure::record::Answer;
 
@@ -28,6 +28,8 @@ fn audit(kind: Kind, loss: Option<Loss>, twice: Option<u64>) -> Audit {
 fn clocks(outage_ms: u64, is_open: bool) -> Clocks {
     Clocks {
         fault_ns: 500 * MS,
+        fault_end_ns: None,
+        recovery_ns: Some((outage_ms + 100) * MS),
         detection_ns: Some(MS / 2),
         ready_ns: Some(outage_ms * MS / 2),
         first_write_ns: (!is_open).then_some(outage_ms * MS),
@@ -37,6 +39,37 @@ fn clocks(outage_ms: u64, is_open: bool) -> Clocks {
             to_ns: (500 + outage_ms) * MS,
             is_open,
         }),
+    }
+}
+
+/// Intervals of 50 ms, five of them without an acknowledgement, and a burst behind them.
+fn course() -> Timeline {
+    let is_out = |place: &usize| (10..15).contains(place);
+    let counts = |of: fn(usize) -> u64| (0..40).map(of).collect::<Vec<u64>>();
+    let time = |ns: fn(usize) -> u64| {
+        let times = (0..40).map(|place| (!is_out(&place)).then(|| ns(place)));
+        times.collect::<Vec<_>>()
+    };
+    Timeline {
+        interval_ns: 50 * MS,
+        acknowledged: counts(|place| match place {
+            10..15 => 0,
+            15 => 300,
+            _ => 100,
+        }),
+        errors: [
+            (
+                "connection".to_owned(),
+                counts(|place| u64::from(place == 10) * 7),
+            ),
+            (
+                "timeout".to_owned(),
+                counts(|place| u64::from(place == 12) * 3),
+            ),
+        ]
+        .into(),
+        response_p50_ns: time(|_| MS / 5),
+        response_max_ns: time(|place| if place == 15 { 240 * MS } else { MS }),
     }
 }
 
@@ -60,6 +93,7 @@ pub(super) fn record() -> Record {
         ],
         clocks: clocks(240, false),
         errors: [("timeout".to_owned(), 3), ("connection".to_owned(), 7)].into(),
+        timeline: course(),
     };
     let cut = Trial {
         fault: Fault::Cut,
@@ -93,7 +127,15 @@ pub(super) fn hostile() -> Record {
         answer.rate = u64::MAX;
         let trial = &mut answer.trials[0];
         trial.fault = hostile.as_str().into();
+        trial.timeline.interval_ns = u64::MAX;
+        trial.timeline.acknowledged = vec![u64::MAX; 3];
+        trial.timeline.errors = [(hostile.clone(), vec![u64::MAX; 9])].into();
         trial.errors = [(hostile, u64::MAX)].into();
+        let hostile = &mut answer.trials[1].timeline;
+        hostile.interval_ns = 1;
+        hostile.acknowledged = vec![0, u64::MAX];
+        hostile.response_p50_ns = vec![Some(0), None, Some(u64::MAX)];
+        let trial = &mut answer.trials[0];
         trial.audits[0].acknowledged = 0;
         trial.audits[1].ambiguous = u64::MAX;
         trial.clocks.outage = Some(Gap {
@@ -149,4 +191,43 @@ fn outage_that_outlasts_the_load_is_a_lower_bound() {
     let report = text(&record, &TERMINAL);
     assert!(report.contains("at least 700 ms (kill"), "{report}");
     assert!(report.contains("none"), "{report}");
+}
+
+#[test]
+fn time_line_shows_the_outage_the_burst_behind_it_and_the_events() {
+    let drawn = "\
+kill, memory (50.0 ms per column)
+acked         ▃▃▃▃▃▃▃▃▃▃     █▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃ up to 6.00k
+connection              █                              up to 140
+timeout                   █                            up to 60
+median        ▁▁▁▁▁▁▁▁▁▁     ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁ 200 us to 200 us
+longest       ▁▁▁▁▁▁▁▁▁▁     █▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁ 1.00 ms to 240 ms
+                        ^ fault
+                          ^ ready
+                            ^ first write
+";
+    let report = text(&record(), &TERMINAL);
+    assert!(report.contains(drawn), "{report}");
+    let plain = drawn.replace('▃', "-").replace('█', "@").replace('▁', ".");
+    let report = text(&record(), &super::PIPE);
+    assert!(report.contains(&plain), "{report}");
+}
+
+#[test]
+fn page_has_a_picture_of_the_course_with_its_values() {
+    let page = html(&record());
+    let (_, figure) = page.split_once("<figcaption>kill, memory").unwrap();
+    let (figure, _) = figure.split_once("</figure>").unwrap();
+    for part in [
+        "writes per second",
+        "errors per second",
+        ">fault</text>",
+        "<title>connection: 140 errors per second from 500 ms on</title>",
+        "<summary>Values</summary>",
+        "<td>240 ms</td>",
+    ] {
+        assert!(figure.contains(part), "{part}\n{figure}");
+    }
+    // The writes of 35 intervals, and errors in two.
+    assert_eq!(figure.matches("<rect").count(), 37);
 }

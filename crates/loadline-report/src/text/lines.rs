@@ -137,14 +137,19 @@ pub(super) fn draw(page: &mut Page, plot: &Lines, unicode: bool) {
     page.gap();
 }
 
-/// A mark of the horizontal axis. A text that would leave the page is to the left of its mark.
+/// A mark of the horizontal axis.
 fn below(page: &mut Page, frame: &Frame, mark: &Mark) {
-    let column = frame.column(mark.at);
     let text = plain(&mark.label);
-    let line = if column + columns(&text) + 2 <= frame.width {
-        format!("{:start$}^ {text}", "", start = LABELS + column)
-    } else {
-        format!("{:>end$}", format!("{text} ^"), end = LABELS + column + 1)
-    };
+    let line = pointed(LABELS, frame.column(mark.at), LABELS + frame.width, &text);
     page.line(Style::Plain, &line);
+}
+
+/// A text that points up at a column, counted from `left` on. It is to the left of the column if it would leave the page.
+pub(super) fn pointed(left: usize, column: usize, width: usize, text: &str) -> String {
+    let at = left + column;
+    if at + columns(text) + 2 <= width {
+        format!("{:at$}^ {text}", "")
+    } else {
+        format!("{:>end$}", format!("{text} ^"), end = at + 1)
+    }
 }

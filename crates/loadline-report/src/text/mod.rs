@@ -5,6 +5,7 @@ mod lines;
 mod page;
 mod spread;
 mod table;
+mod timeline;
 
 use loadline_measure::doctor::Finding;
 use loadline_measure::gate::{Baseline, Judgement};
@@ -98,6 +99,7 @@ fn print_section(page: &mut Page, section: &Section, options: &TextOptions) {
     let is_shown = section.blocks.iter().any(|block| match block {
         Block::Checks(checks) => checks.shown,
         Block::Flames(_) | Block::Data(_) => false,
+        Block::Plot(Plot::Timeline(_)) => true,
         Block::Plot(plot) => is_drawn(plot) && (section.blocks.len() > 1 || options.unicode),
         _ => true,
     });
@@ -129,6 +131,7 @@ fn print_section(page: &mut Page, section: &Section, options: &TextOptions) {
             Block::Plot(Plot::Lines(plot)) if plot.in_text => {
                 lines::draw(page, plot, options.unicode);
             }
+            Block::Plot(Plot::Timeline(plot)) => timeline::draw(page, plot, options.unicode),
             Block::Plot(Plot::Ladder(plot)) => ladder::draw(page, plot, options.unicode),
             Block::Plot(Plot::Spread(spread)) if options.unicode => spreads.push(spread),
             Block::Checks(checks) if checks.shown => print_checks(page, checks),
@@ -142,7 +145,7 @@ fn print_section(page: &mut Page, section: &Section, options: &TextOptions) {
 fn is_drawn(plot: &Plot) -> bool {
     match plot {
         Plot::Lines(lines) => lines.in_text,
-        Plot::Ladder(_) | Plot::Spread(_) => true,
+        Plot::Ladder(_) | Plot::Spread(_) | Plot::Timeline(_) => true,
         _ => false,
     }
 }

@@ -5,7 +5,6 @@
 //! outcome, and the task loop is a closed one.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -49,8 +48,8 @@ pub(crate) struct Written {
     pub(crate) operations: Vec<Operation>,
     /// Writes that were sent, for each kind.
     pub(crate) sent: [u64; KINDS.len()],
-    /// Errors by kind.
-    pub(crate) errors: BTreeMap<String, u64>,
+    /// The kinds of errors.
+    pub(crate) errors: Vec<String>,
     /// The end of the load, in nanoseconds since its start.
     pub(crate) end_ns: u64,
 }
@@ -94,7 +93,8 @@ impl Writers {
         let end_ns = nanoseconds(self.time);
         let mut number = 0;
         while arrivals.next_ns() < end_ns && !is_over() {
-            let due = start + Duration::from_nanos(arrivals.next_ns());
+            let due_ns = arrivals.next_ns();
+            let due = start + Duration::from_nanos(due_ns);
             arrivals.advance();
             if due > Instant::now() {
                 tokio::time::sleep_until(due.into()).await;
@@ -102,7 +102,8 @@ impl Writers {
                 // A load that is late must not keep replies waiting.
                 tokio::task::yield_now().await;
             }
-            tasks.spawn_local(self.one(number, connection.clone(), start, Rc::clone(&written)));
+            let connection = connection.clone();
+            tasks.spawn_local(self.one((number, due_ns), connection, start, Rc::clone(&written)));
             number += 1;
             while tasks.try_join_next().is_some() {}
         }
@@ -127,7 +128,7 @@ impl Writers {
     /// Write number `number` of all writers.
     fn one(
         &self,
-        number: u64,
+        (number, due_ns): (u64, u64),
         connection: SharedConnection,
         start: Instant,
         written: Rc<RefCell<Written>>,
@@ -147,14 +148,18 @@ impl Writers {
             let place = written.borrow_mut().begin(Operation {
                 id,
                 kind,
+                due_ns,
                 invoked_ns: nanoseconds(start.elapsed()),
                 completed_ns: u64::MAX,
                 outcome: Outcome::Ambiguous,
+                error: None,
                 executions: 0,
             });
             let replied = connection.run(request).await;
             let now_ns = nanoseconds(start.elapsed());
-            written.borrow_mut().end(place, now_ns, replied.err());
+            written
+                .borrow_mut()
+                .end(place, now_ns, replied.err().as_ref());
         }
     }
 
@@ -215,17 +220,22 @@ impl Written {
         self.operations.len() - 1
     }
 
-    fn end(&mut self, place: usize, now_ns: u64, error: Option<Error>) {
+    fn end(&mut self, place: usize, now_ns: u64, error: Option<&Error>) {
+        let kind = error.and_then(|error| self.kind(word(error)));
         let operation = &mut self.operations[place];
         operation.completed_ns = now_ns;
-        operation.outcome = outcome(error.as_ref());
-        let Some(error) = error else {
-            return;
-        };
-        let kind = word(&error);
-        if self.errors.len() < MOST_KINDS || self.errors.contains_key(kind) {
-            *self.errors.entry(kind.to_owned()).or_default() += 1;
+        operation.outcome = outcome(error);
+        operation.error = kind;
+    }
+
+    /// The place of a kind of errors; `None` if there are too many others.
+    fn kind(&mut self, word: &str) -> Option<usize> {
+        let known = self.errors.iter().position(|kind| kind == word);
+        if known.is_none() && self.errors.len() < MOST_KINDS {
+            self.errors.push(word.to_owned());
+            return Some(self.errors.len() - 1);
         }
+        known
     }
 }
 
@@ -243,7 +253,7 @@ fn outcome(error: Option<&Error>) -> Outcome {
 fn word(error: &Error) -> &str {
     match error {
         Error::Server(reply) => reply.code(),
-        Error::Connection { .. } => "connection lost",
+        Error::Connection { .. } => "disconnected",
         Error::Timeout { .. } => "timeout",
         Error::QueueFull { .. } => "queue full",
         Error::Protocol { .. } => "protocol",

@@ -5,6 +5,7 @@ mod labels;
 mod ladder;
 mod map;
 mod rows;
+mod timeline;
 
 use loadline_measure::words;
 
@@ -62,6 +63,7 @@ pub(super) fn draw(plot: &Plot) -> Option<Figure> {
         Plot::Times(plot) => rows::times(plot),
         Plot::Ladder(plot) => ladder::ladder(plot),
         Plot::Map(plot) => map::map(plot),
+        Plot::Timeline(plot) => timeline::timeline(plot),
     }
 }
 

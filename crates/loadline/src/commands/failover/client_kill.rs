@@ -14,6 +14,7 @@ pub(super) fn cause(site: &Site) -> Result<Happened, Failure> {
     let times = site.kill_clients()?;
     Ok(Happened {
         began,
+        ended: None,
         ready: None,
         times,
     })

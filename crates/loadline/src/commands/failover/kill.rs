@@ -15,6 +15,7 @@ pub(super) fn cause(site: &mut Site, probe: &str, control: &Control) -> Result<H
     site.kill(probe, &control.interrupt)?;
     Ok(Happened {
         began,
+        ended: None,
         ready: Some(Instant::now()),
         times: 1,
     })

@@ -13,7 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use loadline_load::Control;
-use loadline_measure::failover::{Failover, Fault, History, Trial, audit, clocks};
+use loadline_measure::failover::{
+    Failover, Fault, History, Trial, audit, clocks, errors, timeline,
+};
 use loadline_measure::record::Answer;
 
 use super::surroundings;
@@ -34,6 +36,8 @@ const CLIENT: &str = concat!("loadline-client ", env!("CARGO_PKG_VERSION"));
 /// The beginning of a fault, and its effect on a server.
 struct Happened {
     began: Instant,
+    /// When it ended, if it has a length.
+    ended: Option<Instant>,
     /// When a server accepted writes again, if it had stopped doing so.
     ready: Option<Instant>,
     /// Times that it occurred.
@@ -196,6 +200,7 @@ fn cause(
     let start = begun.recv().map_err(not_begun)?;
     let nothing = Happened {
         began: start,
+        ended: None,
         ready: None,
         times: 0,
     };
@@ -236,7 +241,10 @@ fn audited(
     let history = History {
         kinds: KINDS.to_vec(),
         operations: written.operations,
+        errors: written.errors,
         fault_ns: since_start(happened.began),
+        fault_end_ns: happened.ended.map(since_start),
+        ready_ns: happened.ready.map(since_start),
         end_ns: written.end_ns,
     };
     let audits = audit(&history, &written.sent).map_err(|why| {
@@ -248,7 +256,8 @@ fn audited(
         durability: trial.durability.to_string(),
         faults: happened.times,
         audits,
-        clocks: clocks(&history, happened.ready.map(since_start)),
-        errors: written.errors,
+        clocks: clocks(&history),
+        errors: errors(&history),
+        timeline: timeline(&history),
     })
 }

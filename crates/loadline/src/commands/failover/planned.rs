@@ -16,6 +16,7 @@ pub(super) fn cause(site: &Site, probe: &str, control: &Control) -> Result<Happe
     site.fail_over(probe, &control.interrupt)?;
     Ok(Happened {
         began,
+        ended: None,
         ready: Some(Instant::now()),
         times: 1,
     })

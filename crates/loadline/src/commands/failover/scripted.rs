@@ -18,6 +18,7 @@ pub(super) fn happened(path: &FaultyPath) -> Result<Happened, Failure> {
     };
     Ok(Happened {
         began: first.began,
+        ended: occurrences.last().and_then(|last| last.ended),
         ready: None,
         times: occurrences.len() as u64,
     })

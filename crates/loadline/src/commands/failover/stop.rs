@@ -48,6 +48,7 @@ pub(super) fn cause(
     drop(stopped);
     Ok(Happened {
         began,
+        ended: Some(Instant::now()),
         ready,
         times: 1,
     })

@@ -1,5 +1,7 @@
 //! The fate of writes while servers fail: the audit, one group of rows for each fault, and the clocks.
 
+mod course;
+
 use loadline_measure::failover::{Audit, Clocks, Failover, Fault, Gap, Topology, Trial, WriteId};
 use loadline_measure::words;
 
@@ -11,11 +13,12 @@ use crate::document::{Block, Cell, Column, Item, Row, RowGroup, Section, Table, 
 const MOST_KINDS: usize = 4;
 
 /// Legend of the tables.
-pub(super) const LEGEND: [&str; 5] = [
+pub(super) const LEGEND: [&str; 6] = [
     "acked: confirmed by a reply. lost: acked, and not in the server afterwards. refused: not executed, as the client reported.",
     "unknown: the client reported that the write may have been executed; there: those of them that are in the server.",
     "twice: executed more than once. Each write has a key of its own, and the value of an INCR is the number of its executions; a second SET does not show.",
     "detection: from the fault to the first error of a writer. ready: until the server, or the one in its place, accepts writes. first write: until each writer had a new write acknowledged.",
+    "recovery: until the median response time of 50 writes was at most 10 % longer than that before the fault.",
     "outage: the longest time without an acknowledged write of one writer. Writes are due at a rate (open loop), so none is missing while nothing is answered.",
 ];
 
@@ -106,7 +109,11 @@ pub(super) fn sections(answer: &Failover) -> Vec<Option<Section>> {
     if answer.trials.is_empty() {
         return Vec::new();
     }
-    vec![audits(answer), clocks(answer)]
+    vec![
+        audits(answer),
+        clocks(answer),
+        course::section(&answer.trials),
+    ]
 }
 
 fn audits(answer: &Failover) -> Option<Section> {
@@ -258,6 +265,7 @@ fn clocks(answer: &Failover) -> Option<Section> {
             Column::figure("detection", 1),
             Column::figure("ready", 2),
             Column::figure("first write", 0),
+            Column::figure("recovery", 2),
             Column::figure("outage", 0),
         ],
         groups: vec![RowGroup {
@@ -273,6 +281,7 @@ fn clock_row(trial: &Trial) -> Row {
         detection_ns,
         ready_ns,
         first_write_ns,
+        recovery_ns,
         outage,
         ..
     } = &trial.clocks;
@@ -287,6 +296,7 @@ fn clock_row(trial: &Trial) -> Row {
             time(detection_ns),
             time(ready_ns),
             first_write,
+            time(recovery_ns),
             shown(outage.as_ref().map(length)),
         ],
         ..Row::default()
