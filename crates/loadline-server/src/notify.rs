@@ -114,8 +114,8 @@ pub(crate) enum What {
     /// A command did not find the key that it reads.
     Missed,
     Evicted,
-    /// This event of a stream.
-    OfStream(&'static str),
+    /// This event of this class.
+    Of(Class, &'static str),
 }
 
 #[cfg(test)]

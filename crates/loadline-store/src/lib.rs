@@ -22,6 +22,7 @@
 mod arena;
 mod clock;
 mod error;
+mod fields;
 mod index;
 mod keyspace;
 mod list;
@@ -39,7 +40,8 @@ mod table;
 mod value;
 
 pub use error::Error;
-pub use keyspace::{Evicted, FullPages, HugePages, Keyspace, Snapshot, Tally, Victim};
+pub use fields::Fields;
+pub use keyspace::{Evicted, Expired, FullPages, HugePages, Keyspace, Snapshot, Tally, Victim};
 pub use list::List;
 pub use log::pace::Pace;
 pub use log::recovery::Torn;
@@ -53,4 +55,4 @@ pub use stream::{
     StreamEntry, StreamId, Trim,
 };
 pub use table::{Bytes, Held, Table};
-pub use value::{Change, Entry, Expiry, Fields, Members, Shape, Value, View};
+pub use value::{Change, Entry, Expiry, Members, Shape, Value, View};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::fields::Fields;
 use crate::record::{Outside, Part, Record};
 use crate::slab::{Held, Slab};
 use crate::sorted::SortedView;
@@ -111,6 +112,15 @@ impl Loose {
     }
 }
 
+/// The parts of an entry that can expire.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Expiring {
+    /// The entry itself.
+    pub(crate) entry: bool,
+    /// A field of a hash.
+    pub(crate) fields: bool,
+}
+
 /// An entry where it lies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot<'s> {
@@ -174,6 +184,29 @@ impl<'s> Slot<'s> {
     #[inline]
     pub(crate) fn is_gone(&self, now: u64) -> bool {
         self.expires_at().is_some_and(|at| at <= now)
+    }
+
+    /// Whether the time of one of its fields has come, if it is a hash.
+    #[inline]
+    pub(crate) fn has_due_fields(&self, now: u64) -> bool {
+        self.fields().is_some_and(|fields| fields.are_due(now))
+    }
+
+    #[inline]
+    fn fields(&self) -> Option<&'s Fields> {
+        match &self.held_entry()?.value {
+            Value::Hash(fields) => Some(fields),
+            _ => None,
+        }
+    }
+
+    /// What of it can expire.
+    #[inline]
+    pub(crate) fn expiring(&self) -> Expiring {
+        Expiring {
+            entry: self.expires_at().is_some(),
+            fields: self.fields().is_some_and(Fields::have_expiries),
+        }
     }
 
     pub(crate) fn to_entry(self) -> Entry {

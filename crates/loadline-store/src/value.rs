@@ -1,15 +1,13 @@
 //! Values of keys, and the times at which keys go.
 
+use crate::fields::Fields;
 use crate::list::List;
 use crate::sorted::{SortedSet, SortedView};
 use crate::stream::Stream;
-use crate::table::{Bytes, Table};
+use crate::table::Table;
 
 /// The members of a set.
 pub type Members = Table<()>;
-
-/// The fields of a hash.
-pub type Fields = Table<Bytes>;
 
 /// The value of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]

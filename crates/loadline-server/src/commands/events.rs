@@ -137,12 +137,12 @@ impl Call<'_> {
             What::Missed if changes_stream => return,
             What::Missed => (Class::MISS, "keymiss"),
             What::Evicted => (Class::EVICTED, "evicted"),
-            What::OfStream("xgroup-") if name == "XGROUP" => {
+            What::Of(Class::STREAM, "xgroup-") if name == "XGROUP" => {
                 event = format!("xgroup-{}", lower(words[1]));
                 (Class::STREAM, event.as_str())
             }
-            What::OfStream("xgroup-") | What::Changed => return,
-            What::OfStream(text) => (Class::STREAM, text),
+            What::Of(Class::STREAM, "xgroup-") | What::Changed => return,
+            What::Of(class, text) => (class, text),
         };
         self.shared.notify(class, text, noted.database, &noted.key);
     }

@@ -42,8 +42,8 @@ pub(super) struct Deadline {
 impl Deadline {
     pub(super) const SECONDS_FROM_NOW: Self = Self::new(1_000, true);
     pub(super) const MILLISECONDS_FROM_NOW: Self = Self::new(1, true);
-    const SECONDS: Self = Self::new(1_000, false);
-    const MILLISECONDS: Self = Self::new(1, false);
+    pub(super) const SECONDS: Self = Self::new(1_000, false);
+    pub(super) const MILLISECONDS: Self = Self::new(1, false);
 
     const fn new(unit_ms: i64, counts_from_now: bool) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Deadline {
     }
 
     /// The time of `number` in milliseconds since the Unix epoch; `None` if it overflows.
-    fn at(self, number: i64, now: u64) -> Option<i64> {
+    pub(super) fn at(self, number: i64, now: u64) -> Option<i64> {
         let base = if self.counts_from_now {
             i64::try_from(now).ok()?
         } else {
@@ -89,7 +89,7 @@ pub(super) fn deadline(
     at.ok_or_else(|| invalid_time(command))
 }
 
-fn invalid_time(command: &str) -> Refusal {
+pub(super) fn invalid_time(command: &str) -> Refusal {
     format!("ERR invalid expire time in '{command}' command").into()
 }
 
@@ -116,7 +116,7 @@ fn expire(call: &mut Call<'_>, words: Words<'_>, unit: Deadline) -> Result<(), R
 
 /// The conditions of EXPIRE and its variants.
 #[derive(Debug, Default)]
-struct Condition {
+pub(super) struct Condition {
     only_without: bool,
     only_with: bool,
     only_later: bool,
@@ -124,7 +124,7 @@ struct Condition {
 }
 
 impl Condition {
-    fn parse(words: &[&[u8]]) -> Result<Self, Refusal> {
+    pub(super) fn parse(words: &[&[u8]]) -> Result<Self, Refusal> {
         let mut condition = Self::default();
         for word in words {
             if is(word, "NX") {
@@ -151,8 +151,8 @@ impl Condition {
         Ok(condition)
     }
 
-    /// Whether a time of `old` can change to `new`; `None` is a key without expiry.
-    fn allows(&self, old: Option<u64>, new: i64) -> bool {
+    /// Whether a time of `old` can change to `new`; `None` is a key or field without expiry.
+    pub(super) fn allows(&self, old: Option<u64>, new: i64) -> bool {
         let old_at = old.map(|old| i64::try_from(old).unwrap_or(i64::MAX));
         let is_later = old_at.is_some_and(|old| new > old);
         let is_earlier = old_at.is_none_or(|old| new < old);

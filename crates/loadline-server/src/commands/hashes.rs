@@ -63,18 +63,18 @@ pub(super) const TABLE: &[Known] = &[
     read("HSCAN", -3, ONE, hscan),
 ];
 
-fn fresh() -> Value {
+pub(super) fn fresh() -> Value {
     Value::Hash(Fields::new())
 }
 
-fn fields_of(value: &mut Value) -> Result<&mut Fields, Refusal> {
+pub(super) fn fields_of(value: &mut Value) -> Result<&mut Fields, Refusal> {
     match value {
         Value::Hash(fields) => Ok(fields),
         _ => Err(WRONG_TYPE.into()),
     }
 }
 
-/// Sets a field. The hash permanently loses its order when Redis would convert it to a hash table.
+/// Sets a field, which has no expiry then. The hash permanently loses its order when Redis would convert it to a hash table.
 pub(super) fn set_field(fields: &mut Fields, field: &[u8], value: Bytes, settings: &Settings) {
     let is_long = |bytes: &[u8]| bytes.len() as u64 > settings.hash_max_listpack_value;
     let has_long = is_long(field) || is_long(&value);
@@ -84,8 +84,34 @@ pub(super) fn set_field(fields: &mut Fields, field: &[u8], value: Bytes, setting
     }
 }
 
+/// Sets a field as [`set_field`] does, but keeps its expiry, which it returns.
+fn renew_field(
+    fields: &mut Fields,
+    field: &[u8],
+    value: Bytes,
+    settings: &Settings,
+) -> Option<u64> {
+    let expires_at = fields.expires_at(field);
+    set_field(fields, field, value, settings);
+    fields.set_expiry(field, expires_at);
+    expires_at
+}
+
+/// Notes what [`renew_field`] has done.
+fn note_renewed(
+    field: &[u8],
+    value: &[u8],
+    expires_at: Option<u64>,
+    note: &mut dyn FnMut(Edit<'_>),
+) {
+    note(Edit::SetFields(&[field, value]));
+    if expires_at.is_some() {
+        note(Edit::SetFieldExpiries(&[(field, expires_at)]));
+    }
+}
+
 /// Passes the fields at `key` to a closure; none if there is no key.
-fn look<R>(
+pub(super) fn look<R>(
     call: &mut Call<'_>,
     key: &[u8],
     look: impl FnOnce(&Fields, &mut Reply<'_>) -> R,
@@ -178,7 +204,7 @@ fn hdel(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 fn hincrby(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let number = integer(words[3])?;
     let settings = call.shared.settings.clone();
-    let sum = call.change_part(
+    let (sum, _) = call.change_part(
         words[1],
         fresh,
         |value| {
@@ -190,12 +216,10 @@ fn hincrby(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             let sum = old.checked_add(number).ok_or(OVERFLOW)?;
             let mut text = Vec::new();
             write_integer(&mut text, sum);
-            set_field(fields, words[2], text.into_boxed_slice(), &settings);
-            Ok(Effect::Changed(sum))
+            let at = renew_field(fields, words[2], text.into_boxed_slice(), &settings);
+            Ok(Effect::Changed((sum, at)))
         },
-        |sum, note| {
-            note(Edit::SetFields(&[words[2], Digits::new(*sum).as_ref()]));
-        },
+        |(sum, at), note| note_renewed(words[2], Digits::new(*sum).as_ref(), *at, note),
     )?;
     call.reply().integer(sum);
     Ok(())
@@ -205,7 +229,7 @@ fn hincrbyfloat(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     // An invalid increment is refused before the kind and the old value are checked.
     check_finite(words[3], NOT_FLOAT)?;
     let settings = call.shared.settings.clone();
-    let sum = call.change_part(
+    let (sum, _) = call.change_part(
         words[1],
         fresh,
         |value| {
@@ -215,10 +239,10 @@ fn hincrbyfloat(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
                 (old, "ERR hash value is not a float"),
                 (words[3], NOT_FLOAT),
             )?;
-            set_field(fields, words[2], sum.as_bytes().into(), &settings);
-            Ok(Effect::Changed(sum))
+            let at = renew_field(fields, words[2], sum.as_bytes().into(), &settings);
+            Ok(Effect::Changed((sum, at)))
         },
-        |sum, note| note(Edit::SetFields(&[words[2], sum.as_bytes()])),
+        |(sum, at), note| note_renewed(words[2], sum.as_bytes(), *at, note),
     )?;
     call.reply().bulk(sum.as_bytes());
     Ok(())

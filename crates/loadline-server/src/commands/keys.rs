@@ -242,6 +242,7 @@ fn encoding(value: View<'_>, shape: Shape) -> &'static str {
         }
         (View::String(_), _) => "raw",
         (View::Set(_), Shape::Ordered) => "intset",
+        (View::Hash(fields), Shape::Ordered) if fields.have_expiries() => "listpackex",
         (View::Hash(_), Shape::Ordered) => "listpack",
         (View::Set(_) | View::Hash(_), _) => "hashtable",
         (View::List(_), _) => "quicklist",

@@ -19,6 +19,7 @@ mod expiry;
 mod full_disk;
 mod geo;
 mod glob;
+mod hash_fields;
 mod hashes;
 mod help;
 mod hyperloglog;
@@ -88,6 +89,7 @@ const FAMILIES: &[(&str, &[Known])] = &[
     ("generic", dump::TABLE),
     ("set", sets::TABLE),
     ("hash", hashes::TABLE),
+    ("hash", hash_fields::TABLE),
     ("list", lists::TABLE),
     ("list", waits::LISTS),
     ("sorted-set", waits::SORTED_SETS),

@@ -24,6 +24,7 @@ DEL k|UNLINK k k|RENAME k k|RENAMENX k k|COPY k k|COPY k k REPLACE|COPY k k DB 1
 PEXPIRE k t|EXPIRE k 1000|PEXPIRE k 0|EXPIREAT k 33177117420|PEXPIREAT k 33177117420000|PERSIST k|PERSIST k
 SADD k m|SADD k n n|SADD k n|SADD k m m m|SREM k m m|SREM k n|SPOP k|SPOP k 2|SMOVE k k m|SMOVE k k n|SINTERSTORE k k k|SUNIONSTORE k k k|SDIFFSTORE k k k
 HSET k m m|HSET k m n n m|HMSET k m m|HSETNX k m m|HINCRBY k n n|HINCRBYFLOAT k n 1.5|HDEL k m m|HDEL k n
+HEXPIRE k 1000 FIELDS 2 m n|HPEXPIRE k t FIELDS 2 m n|HPEXPIRE k t NX FIELDS 1 m|HEXPIRE k 0 FIELDS 1 n|HEXPIREAT k 33177117420 FIELDS 1 m|HPEXPIREAT k 33177117420000 LT FIELDS 1 n|HPERSIST k FIELDS 2 m n|HGETEX k PX t FIELDS 2 m n|HGETEX k PERSIST FIELDS 1 m|HGETEX k PXAT 1 FIELDS 1 m|HGETDEL k FIELDS 2 m n|HSETEX k PX t FIELDS 2 m n n m|HSETEX k FNX FIELDS 1 n m|HSETEX k FXX KEEPTTL FIELDS 1 m n|HSETEX k PXAT 1 FIELDS 1 m n
 XADD k * m m|XADD k * m n m m|XADD k MAXLEN 3 * m m|XADD k e m m|XADD k 50-* m m|XADD k MINID ~ e 50-* m m|XDEL k e e|XDEL k 50-0 50-1|XTRIM k MAXLEN 2|XTRIM k MINID e|XSETID k 60-0 ENTRIESADDED 9 MAXDELETEDID e
 XGROUP CREATE k g e MKSTREAM|XGROUP CREATE k h 0 MKSTREAM ENTRIESREAD 1|XGROUP SETID k g e|XGROUP DESTROY k h|XGROUP CREATECONSUMER k g m|XGROUP DELCONSUMER k g m|XREADGROUP GROUP g m STREAMS k >|XREADGROUP GROUP h m COUNT 1 NOACK STREAMS k >|XREADGROUP GROUP g m STREAMS k 0|XACK k g e 50-0|XCLAIM k g m 0 50-0 e FORCE|XCLAIM k h m 0 e FORCE JUSTID RETRYCOUNT 3|XAUTOCLAIM k g m 0 0
 LPUSH k m|LPUSH k m n m|RPUSH k m m|BLPOP k k 0|BRPOP k 0|BLMOVE k k LEFT RIGHT 0|BRPOPLPUSH k k 0|BLMPOP 0 2 k k LEFT COUNT 2|BZPOPMIN k k 0|BZPOPMAX k 0|BZMPOP 0 1 k MAX COUNT 2|LPUSHX k m|RPUSHX k m|LPOP k|RPOP k|LPOP k 2|RPOP k 2|LSET k 0 m|LSET k -1 m|LSET k 1 n|SORT k ALPHA STORE k
@@ -68,7 +69,9 @@ fn shown(value: View<'_>) -> String {
             (members_shown.collect(), members.is_ordered())
         }
         View::Hash(fields) => {
-            let fields_shown = fields.iter().map(|field| format!("{field:?}"));
+            let fields_shown = fields
+                .iter()
+                .map(|field| format!("{field:?} {:?}", fields.expires_at(field.0)));
             (fields_shown.collect(), fields.is_ordered())
         }
         View::List(items) => (items.iter().map(|item| format!("{item:?}")).collect(), true),

@@ -171,7 +171,7 @@ pub(super) fn keys_at<'w>(
 const READS_OTHERS: [&str; 1] = ["SORT_RO"];
 
 /// Writing commands that are allowed when memory is full, because they add no data.
-const NEVER_GROWING: [&str; 43] = [
+const NEVER_GROWING: [&str; 50] = [
     "DEL",
     "UNLINK",
     "RENAME",
@@ -188,6 +188,13 @@ const NEVER_GROWING: [&str; 43] = [
     "SPOP",
     "SMOVE",
     "HDEL",
+    "HEXPIRE",
+    "HEXPIREAT",
+    "HGETDEL",
+    "HGETEX",
+    "HPERSIST",
+    "HPEXPIRE",
+    "HPEXPIREAT",
     "XACK",
     "XAUTOCLAIM",
     "XCLAIM",

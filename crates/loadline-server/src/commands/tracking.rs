@@ -4,6 +4,8 @@ use std::sync::atomic::Ordering;
 
 use loadline_resp::{Protocol, encode};
 
+use loadline_store::Expired;
+
 use super::describe::keys_of;
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX, shown};
@@ -212,7 +214,11 @@ pub(super) type Own<'o> = Option<(u64, &'o mut Output)>;
 impl Shared {
     /// Notes whether changes and expiries have to be noted, for clients that track keys or for keyspace notifications.
     pub(crate) fn note_tracking(&mut self) {
-        let notifies = self.notifies() && self.settings.notified.has(Class::EXPIRED);
+        let classes = self.settings.notified;
+        let notifies = self.notifies()
+            && (classes.has(Class::EXPIRED)
+                || classes.has(Class::HASH)
+                || classes.has(Class::GENERIC));
         let is_used = self.watched.tracking.is_used() || notifies;
         self.watched.note_idle();
         for database in &mut self.databases {
@@ -224,11 +230,21 @@ impl Shared {
     pub(crate) fn note_expired_in(&mut self, database: usize) {
         let tracking = &mut self.watched.tracking;
         let current = tracking.current.take();
-        let keys = self.databases[database].take_expired();
-        keys.iter().for_each(|key| tracking.note(key));
+        let all = self.databases[database].take_expired();
+        for Expired::Key(key) | Expired::Fields { key, .. } in &all {
+            tracking.note(key);
+        }
         tracking.current = current;
-        for key in keys {
-            self.notify(Class::EXPIRED, "expired", database, &key);
+        for expired in all {
+            match expired {
+                Expired::Key(key) => self.notify(Class::EXPIRED, "expired", database, &key),
+                Expired::Fields { key, is_empty } => {
+                    self.notify(Class::HASH, "hexpired", database, &key);
+                    if is_empty {
+                        self.notify(Class::GENERIC, "del", database, &key);
+                    }
+                }
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use loadline_server::ServerConfig;
 
-use crate::support::{Ours, ReadWrite, Redis, ask};
+use crate::support::{LATER, Ours, ReadWrite, Redis, ask};
 
 /// Lines of an operator (`*`) and of a client (`>`), in this order. Rules of users whose order Redis leaves open have one
 /// command at most besides categories.
@@ -115,11 +115,17 @@ fn commands_are_in_the_categories_of_redis() {
     for category in words(&ask(&mut one, "ACL CAT")) {
         let line = format!("ACL CAT {category}");
         let (ours, theirs) = (words(&ask(&mut one, &line)), words(&ask(&mut other, &line)));
-        let missing: Vec<&String> = ours.iter().filter(|name| !theirs.contains(name)).collect();
+        let later = |name: &&String| LATER.contains(&name.to_uppercase().as_str());
+        let ours: Vec<&String> = ours.iter().filter(|name| !later(name)).collect();
+        let missing: Vec<_> = ours.iter().filter(|name| !theirs.contains(name)).collect();
         assert!(missing.is_empty(), "{category}: {missing:?}");
         let is_known = |name: &&String| !name.contains('|') && known.contains(name);
         let theirs = theirs.iter().filter(is_known).count();
-        assert_eq!(ours.iter().filter(is_known).count(), theirs, "{category}");
+        assert_eq!(
+            ours.into_iter().filter(is_known).count(),
+            theirs,
+            "{category}"
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use loadline_server::ServerConfig;
 
-use crate::support::{Ours, Redis, ask};
+use crate::support::{LATER, Ours, Redis, ask};
 
 /// Arguments in whose number, numbers and keywords the rules for keys differ.
 const ARGUMENTS: [&str; 16] = [
@@ -32,6 +32,7 @@ fn keys_of_every_command_are_those_of_redis() {
     let names: Vec<&str> = list
         .lines()
         .filter(|line| !line.starts_with(['*', '$']))
+        .filter(|name| !LATER.contains(&name.to_uppercase().as_str()))
         .collect();
     assert!(names.len() > 100 && names.contains(&"sort"), "{names:?}");
     for name in names {

@@ -13,6 +13,7 @@ mod clients;
 mod eviction;
 mod functions;
 mod getkeys;
+mod hash_fields;
 mod help;
 mod hostile;
 mod notifications;

@@ -23,7 +23,7 @@ XADD x 1-1 f v|XADD x 1-2 f v|XADD x MAXLEN 1 1-3 f v|XADD y NOMKSTREAM 1-1 f v|
 MULTI;SET tx 1;INCR tx;EXEC|EVAL \"redis.call('set','ev',1) redis.call('del','ev') return 1\" 0|SELECT 2;SET two 2;SWAPDB 2 5;SELECT 0|SET p 1 PX 1|FLUSHDB|FLUSHALL";
 
 /// Reads all messages that a subscriber has got.
-fn messages(stream: &mut (impl Read + Write)) -> String {
+pub(crate) fn messages(stream: &mut (impl Read + Write)) -> String {
     const END: &[u8] = b"$4\r\npong\r\n$3\r\nend\r\n";
     stream.write_all(b"PING end\r\n").unwrap();
     let mut got = Vec::new();
@@ -38,7 +38,7 @@ fn messages(stream: &mut (impl Read + Write)) -> String {
 }
 
 /// Subscribes to all events.
-fn subscribe(stream: &mut (impl Read + Write)) {
+pub(crate) fn subscribe(stream: &mut (impl Read + Write)) {
     stream.write_all(b"PSUBSCRIBE __key*\r\n").unwrap();
     messages(stream);
 }
@@ -76,7 +76,7 @@ fn events_of_commands_are_those_of_redis() {
 }
 
 /// Waits until a subscriber has got a message with this text.
-fn wait_for(stream: &mut (impl Read + Write), text: &str) {
+pub(crate) fn wait_for(stream: &mut (impl Read + Write), text: &str) {
     let until = Instant::now() + Duration::from_secs(30);
     while !messages(stream).contains(text) {
         assert!(Instant::now() < until, "no {text}");

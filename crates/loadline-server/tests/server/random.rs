@@ -10,7 +10,7 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-use crate::support::{Ours, Redis, ask, ask_one};
+use crate::support::{LATER, Ours, Redis, ask, ask_one};
 
 /// Commands that mean something: `k` stands for a key, `m` for a member or a value, `n` for a number, `f` for
 /// a decimal number, `e` for the id of an entry, `t` for a time that is over at once or in days, `p` for a pattern, `c` for the name of
@@ -299,7 +299,7 @@ fn time_left(reply: &str) -> Option<i64> {
 
 /// The names of all commands but the others.
 fn names(list: &str) -> Vec<String> {
-    let others: Vec<&str> = OTHERS.split_whitespace().collect();
+    let others: Vec<&str> = OTHERS.split_whitespace().chain(LATER).collect();
     let names: Vec<String> = list
         .lines()
         .filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()))

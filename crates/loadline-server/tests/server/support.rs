@@ -12,6 +12,22 @@ use std::time::{Duration, Instant};
 use loadline_resp::{Limits, Skipper};
 use loadline_server::{Listen, Server, ServerConfig};
 
+/// Commands that the redis-server of the tests, version 7.0, does not have.
+pub(crate) const LATER: [&str; 12] = [
+    "HEXPIRE",
+    "HEXPIREAT",
+    "HEXPIRETIME",
+    "HGETDEL",
+    "HGETEX",
+    "HPERSIST",
+    "HPEXPIRE",
+    "HPEXPIREAT",
+    "HPEXPIRETIME",
+    "HPTTL",
+    "HSETEX",
+    "HTTL",
+];
+
 /// Our server on a thread of its own; it ends with this value.
 pub(crate) struct Ours {
     pub(crate) address: SocketAddr,

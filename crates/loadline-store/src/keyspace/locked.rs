@@ -1,15 +1,16 @@
 //! A shard while a caller holds its lock.
 
+use std::hash::BuildHasher as _;
 use std::ops::Deref;
 
-use super::{Keyspace, lock_keys};
+use super::{Expired, Keyspace, lock_expired};
 use crate::index::Position;
 use crate::record::Outside;
 use crate::shard::{Passed, Shard, ShardLock, lock};
 use crate::slot::{Loose, New, Slot, Text};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::value::{Change, Entry};
+use crate::value::{Change, Entry, Value};
 
 /// A locked shard, and the hash of the key that it was locked for. Every change preserves the shard for open
 /// snapshots first; when the lock is released, what the shard takes is counted.
@@ -79,13 +80,13 @@ impl<'k> Locked<'k> {
         self.shard.set_outside(at, outside);
     }
 
-    /// Where the record of `key` is, without counting a use of it; one whose time has come is freed instead.
+    /// Where the record of `key` is, without counting a use of it; one whose time has come is freed instead, as are fields
+    /// whose time has come.
     #[inline]
     pub(super) fn find_unused(&mut self, key: &[u8], now: u64) -> Option<u32> {
         let at = self.find_any(key)?;
-        if self.shard.is_gone(at, now) {
-            self.free(at);
-            return None;
+        if self.shard.is_due(at, now) {
+            return self.free(key, at, now);
         }
         Some(at)
     }
@@ -118,16 +119,65 @@ impl<'k> Locked<'k> {
         self.shard.find(self.hash, key)
     }
 
+    /// Frees an entry whose time has come, or those of its fields whose time has come, and returns where it still is.
     #[cold]
-    fn free(&mut self, at: u32) {
-        if let Some(on_expiry) = &self.keyspace.on_expiry {
-            on_expiry.expired(&mut std::iter::once(self.shard.slot(at).key()));
+    fn free(&mut self, key: &[u8], at: u32, now: u64) -> Option<u32> {
+        if !self.shard.slot(at).is_gone(now) {
+            return self.free_fields(key, at, now);
         }
-        if let Some(keys) = &self.keyspace.expired_keys {
-            lock_keys(keys).push(self.shard.slot(at).key().into());
+        if let Some(on_expiry) = &self.keyspace.on_expiry {
+            on_expiry.expired(&mut std::iter::once(key));
+        }
+        if let Some(expired) = &self.keyspace.expired {
+            lock_expired(expired).push(Expired::Key(key.into()));
         }
         self.remove(at);
         self.shard.counts.expired += 1;
+        None
+    }
+
+    /// Frees the fields of a hash whose time has come. A hash without fields goes.
+    fn free_fields(&mut self, key: &[u8], at: u32, now: u64) -> Option<u32> {
+        let mut fields = Vec::new();
+        let take = |entry: Option<&mut Entry>| {
+            let is_empty = entry.is_some_and(|entry| {
+                if let Value::Hash(hash) = &mut entry.value {
+                    fields = hash.take_expired(now);
+                }
+                entry.value.is_empty_collection()
+            });
+            (is_empty, Change::Keep)
+        };
+        // A hash lies outside of its record, so that this stays where it is.
+        let ((is_empty, _), at) = self.change(key, at, take);
+        if let Some(on_expiry) = &self.keyspace.on_expiry {
+            on_expiry.fields_expired(key, &fields);
+        }
+        if let Some(expired) = &self.keyspace.expired {
+            let key = key.into();
+            lock_expired(expired).push(Expired::Fields { key, is_empty });
+        }
+        if is_empty {
+            self.remove(at);
+            return None;
+        }
+        Some(at)
+    }
+
+    /// Frees all fields whose time has come.
+    #[cold]
+    pub(super) fn expire_fields(&mut self, now: u64) {
+        let hasher = &self.keyspace.hasher;
+        let due = self.shard.iter().filter(|slot| slot.has_due_fields(now));
+        let due = due.filter(|slot| !slot.is_gone(now)).map(|slot| slot.key());
+        let due: Vec<(u64, Box<[u8]>)> =
+            due.map(|key| (hasher.hash_one(key), key.into())).collect();
+        for (hash, key) in due {
+            self.aim(hash);
+            if let Some(at) = self.find_any(&key) {
+                self.free_fields(&key, at, now);
+            }
+        }
     }
 
     /// Puts a value at `key`, in the place of what is at `current`.
@@ -232,16 +282,19 @@ impl<'k> Locked<'k> {
         passed
     }
 
-    /// Frees every entry whose time has come and returns how many.
+    /// Frees every entry whose time has come and returns how many, and fields whose time has come.
     pub(super) fn expire(&mut self, now: u64) -> usize {
         let keyspace = self.keyspace;
+        if self.shard.has_expiring_fields() {
+            self.expire_fields(now);
+        }
         if let Some(on_expiry) = &keyspace.on_expiry {
             let gone = self.shard.iter().filter(|slot| slot.is_gone(now));
             on_expiry.expired(&mut gone.map(|slot| slot.key()));
         }
-        if let Some(keys) = &keyspace.expired_keys {
+        if let Some(expired) = &keyspace.expired {
             let gone = self.shard.iter().filter(|slot| slot.is_gone(now));
-            lock_keys(keys).extend(gone.map(|slot| slot.key().into()));
+            lock_expired(expired).extend(gone.map(|slot| Expired::Key(slot.key().into())));
         }
         self.changing().expire(now, &keyspace.hasher)
     }

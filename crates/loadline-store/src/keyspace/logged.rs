@@ -223,7 +223,7 @@ impl LockedKey<'_> {
 
     #[inline]
     fn now(&self) -> u64 {
-        if self.locked.expiring() > 0 {
+        if self.locked.can_expire() {
             now_ms()
         } else {
             0

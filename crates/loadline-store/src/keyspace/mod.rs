@@ -23,6 +23,7 @@ use crate::shard::{Shard, ShardLock, lock};
 use crate::slot::{Loose, Slot};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
+use crate::table::Bytes;
 use crate::value::{Change, Entry, Expiry, Shape, Value, View};
 
 pub(crate) use self::logged::{ByShard, LockedKey, LockedKeys, NewString, Purpose};
@@ -68,20 +69,35 @@ pub struct Keyspace {
     /// The segment of the log in which new entries lie, or one before it; 0 without a log, or where each write names it.
     segment: u32,
     on_expiry: Option<Arc<dyn OnExpiry>>,
-    /// Keys that have expired, where they are collected.
-    expired_keys: Option<ExpiredKeys>,
+    /// What has expired, where that is collected.
+    expired: Option<Mutex<Vec<Expired>>>,
 }
 
-/// A function that is called with the keys of entries whose time has come, before these are freed. Their shard is locked.
+/// Functions that are called with what has expired. The shard of the keys is locked.
 pub(crate) trait OnExpiry: Debug + Send + Sync {
+    /// Called with the keys of entries whose time has come, before these are freed.
     fn expired(&self, keys: &mut dyn Iterator<Item = &[u8]>);
+
+    /// Called with fields of the hash at `key` whose time has come.
+    fn fields_expired(&self, key: &[u8], fields: &[Bytes]);
 }
 
-/// Keys that have expired.
-type ExpiredKeys = Mutex<Vec<Box<[u8]>>>;
+/// A key that has expired, or one of whose fields has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expired {
+    /// The key, with its value.
+    Key(Bytes),
+    /// Fields of the hash at this key.
+    Fields {
+        /// The key.
+        key: Bytes,
+        /// Whether none is left, so that the key went too.
+        is_empty: bool,
+    },
+}
 
-fn lock_keys(keys: &ExpiredKeys) -> MutexGuard<'_, Vec<Box<[u8]>>> {
-    keys.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_expired(expired: &Mutex<Vec<Expired>>) -> MutexGuard<'_, Vec<Expired>> {
+    expired.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Counts of the events in a keyspace since it was created, and of the entries in it.
@@ -118,7 +134,7 @@ impl Default for Keyspace {
             snapshots: Snapshots::default(),
             segment: 0,
             on_expiry: None,
-            expired_keys: None,
+            expired: None,
         }
     }
 }
@@ -175,18 +191,20 @@ impl Keyspace {
         self.on_expiry = Some(on_expiry);
     }
 
-    /// Collects the keys that expire from now on for [`take_expired`](Self::take_expired), or ends that.
+    /// Collects what expires from now on for [`take_expired`](Self::take_expired), or ends that.
     pub fn collect_expired(&mut self, is_collected: bool) {
-        if is_collected != self.expired_keys.is_some() {
-            self.expired_keys = is_collected.then(Mutex::default);
+        if is_collected != self.expired.is_some() {
+            self.expired = is_collected.then(Mutex::default);
         }
     }
 
-    /// Takes the keys that were freed because their time had come, while they are collected.
+    /// Takes what was freed because its time had come, while that is collected.
     #[must_use]
-    pub fn take_expired(&self) -> Vec<Box<[u8]>> {
-        let keys = self.expired_keys.as_ref();
-        keys.map_or_else(Vec::new, |keys| std::mem::take(&mut *lock_keys(keys)))
+    pub fn take_expired(&self) -> Vec<Expired> {
+        let expired = self.expired.as_ref();
+        expired.map_or_else(Vec::new, |expired| {
+            std::mem::take(&mut *lock_expired(expired))
+        })
     }
 
     /// Shows the value of `key` and its expiry. That is no use of the entry.
@@ -537,6 +555,9 @@ impl Keyspace {
         let shards = self.shards.get().map_or(&[][..], |shards| shards);
         for index in first..shards.len() {
             let mut shard = Locked::new(self, shards, index, 0);
+            if shard.has_expiring_fields() {
+                shard.expire_fields(now);
+            }
             let mut has_gone = false;
             for slot in shard.iter() {
                 if slot.is_gone(now) {
@@ -584,7 +605,7 @@ impl Keyspace {
             }
             let index = self.sweep.fetch_add(1, Ordering::Relaxed) % self.count;
             let mut shard = Locked::new(self, shards, index, 0);
-            if shard.expiring() > 0 {
+            if shard.can_expire() {
                 looked += shard.len();
                 freed += shard.expire(now);
             }

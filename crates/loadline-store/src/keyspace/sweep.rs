@@ -31,7 +31,7 @@ impl Keyspace {
         let shards = self.shards.get().map_or(&[][..], |shards| shards);
         let each = (0..shards.len()).map(|index| {
             let mut shard = Locked::new(self, shards, index, 0);
-            if shard.expiring() > 0 {
+            if shard.can_expire() {
                 shard.expire(now);
             }
             Remaining {

@@ -3,7 +3,7 @@
 use std::hash::BuildHasher;
 
 use super::Shard;
-use crate::slot::Slot;
+use crate::slot::{Expiring, Slot};
 
 /// Which entry eviction removes, of those that it looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -111,7 +111,7 @@ impl Shard {
         let key = self.slot(at).key();
         let hash = hasher.hash_one(key);
         visit(key);
-        self.recount(self.slot(at).expires_at(), None);
+        self.recount(self.slot(at).expiring(), Expiring::default());
         self.index.remove(hash, position);
         self.arena.discard(at);
         self.counts.evicted += 1;

@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 use crate::arena::Arena;
 use crate::index::{Index, Position};
 use crate::record::{MOST_USES, Outside};
-use crate::slot::{Loose, New, Slot, Text};
+use crate::slot::{Expiring, Loose, New, Slot, Text};
 use crate::sync::{self, Mutex, MutexGuard};
 use crate::value::{Change, Entry, Value, View};
 
@@ -23,12 +23,14 @@ pub use evict::Victim;
 pub(crate) struct Shard {
     /// Where the record of a key is.
     index: Index,
-    /// Entries that have an expiry.
+    /// Entries that have an expiry, and hashes with fields that have one.
     expiring: usize,
     arena: Arena,
     pub(crate) counts: Counts,
     /// The segment of the log in which new entries lie; 0 without a log.
     segment: u32,
+    /// Hashes with fields that have an expiry. It fills a gap, so that a shard takes no more memory for it.
+    with_expiring_fields: u32,
     /// The next position of the index at which eviction looks.
     hand: usize,
     /// The last snapshot that this shard was preserved for.
@@ -129,10 +131,14 @@ impl Shard {
             .reserve(entries, |at| hasher.hash_one(arena.slot(at).key()));
     }
 
-    /// Whether the time of an entry has come.
+    /// Whether the time of an entry or of one of its fields has come.
     #[inline]
-    pub(crate) fn is_gone(&self, at: u32, now: u64) -> bool {
-        self.expiring > 0 && self.slot(at).is_gone(now)
+    pub(crate) fn is_due(&self, at: u32, now: u64) -> bool {
+        if self.expiring == 0 {
+            return false;
+        }
+        let slot = self.slot(at);
+        slot.is_gone(now) || self.with_expiring_fields > 0 && slot.has_due_fields(now)
     }
 
     /// Counts a use of an entry.
@@ -166,7 +172,7 @@ impl Shard {
         self.index.insert(hash, at, self.segment, |at| {
             hasher.hash_one(arena.slot(at).key())
         });
-        self.recount(None, self.slot(at).expires_at());
+        self.recount(Expiring::default(), self.slot(at).expiring());
         at
     }
 
@@ -219,11 +225,11 @@ impl Shard {
     /// Gives an entry another form and returns where it is. It lies in the log where it did.
     fn reshape(&mut self, hash: u64, at: u32, key: &[u8], new: New<'_>) -> u32 {
         let old = self.slot(at);
-        let (was, uses) = (old.expires_at(), old.record.uses());
+        let (was, uses) = (old.expiring(), old.record.uses());
         let added = self.arena.add(key, new, uses);
         self.index.replace(hash, at, added);
         self.arena.discard(at);
-        self.recount(was, self.slot(added).expires_at());
+        self.recount(was, self.slot(added).expiring());
         added
     }
 
@@ -237,9 +243,9 @@ impl Shard {
         bytes: &[u8],
         expires_at: Option<u64>,
     ) -> u32 {
-        let was = self.slot(at).expires_at();
+        let was = self.slot(at).expiring();
         if self.arena.set_string(at, bytes, expires_at) {
-            self.recount(was, expires_at);
+            self.recount(was, self.slot(at).expiring());
             self.lie_in_new_segment(hash, at);
             return at;
         }
@@ -254,9 +260,9 @@ impl Shard {
         key: &[u8],
         expires_at: Option<u64>,
     ) -> u32 {
-        let was = self.slot(at).expires_at();
+        let was = self.slot(at).expiring();
         if self.arena.set_expiry(at, expires_at) {
-            self.recount(was, expires_at);
+            self.recount(was, self.slot(at).expiring());
             return at;
         }
         if let Some(outside) = self.slot(at).record.outside() {
@@ -297,10 +303,10 @@ impl Shard {
         key: &[u8],
         change: impl FnOnce(Option<&mut Entry>) -> (R, Change),
     ) -> ((R, Change), u32) {
-        let was = self.slot(at).expires_at();
+        let (was, expired_at) = (self.slot(at).expiring(), self.slot(at).expires_at());
         let change = match self.arena.change(at, change) {
             Ok(result) => {
-                self.recount(was, self.slot(at).expires_at());
+                self.recount(was, self.slot(at).expiring());
                 return (result, at);
             }
             Err(change) => change,
@@ -318,7 +324,7 @@ impl Shard {
                 _ => Loose::Entry(entry.into()),
             };
             self.reshape(hash, at, key, loose.renewed())
-        } else if entry.expires_at == was {
+        } else if entry.expires_at == expired_at {
             at
         } else {
             self.set_expiry(hash, at, key, entry.expires_at)
@@ -328,14 +334,14 @@ impl Shard {
 
     /// Removes the entry at `at`.
     pub(crate) fn remove(&mut self, hash: u64, at: u32) {
-        self.recount(self.slot(at).expires_at(), None);
+        self.recount(self.slot(at).expiring(), Expiring::default());
         self.unlink(hash, at);
         self.arena.discard(at);
     }
 
     /// Takes the value at `at` out.
     pub(crate) fn take(&mut self, hash: u64, at: u32) -> Loose {
-        self.recount(self.slot(at).expires_at(), None);
+        self.recount(self.slot(at).expiring(), Expiring::default());
         self.unlink(hash, at);
         self.arena.release(at)
     }
@@ -364,12 +370,13 @@ impl Shard {
             let slot = self.slot(at);
             if slot.is_gone(now) {
                 let hash = hasher.hash_one(slot.key());
+                let was = slot.expiring();
                 self.index.remove(hash, position);
                 self.arena.discard(at);
+                self.recount(was, Expiring::default());
                 freed += 1;
             }
         }
-        self.expiring -= freed;
         self.counts.expired += freed as u64;
         self.tidy(hasher);
         freed
@@ -380,6 +387,7 @@ impl Shard {
         self.index = Index::default();
         self.arena = Arena::default();
         self.expiring = 0;
+        self.with_expiring_fields = 0;
     }
 
     /// Bytes of memory that entries and index take, without what an allocator adds.
@@ -404,10 +412,12 @@ impl Shard {
         self.arena.addresses().chain(self.index.addresses())
     }
 
-    /// Counts an entry whose expiry has become another.
-    fn recount(&mut self, was: Option<u64>, is: Option<u64>) {
-        self.expiring += usize::from(is.is_some());
-        self.expiring -= usize::from(was.is_some());
+    /// Counts an entry of which other parts can expire than before.
+    fn recount(&mut self, was: Expiring, is: Expiring) {
+        self.expiring += usize::from(is.entry) + usize::from(is.fields);
+        self.expiring -= usize::from(was.entry) + usize::from(was.fields);
+        self.with_expiring_fields += u32::from(is.fields);
+        self.with_expiring_fields -= u32::from(was.fields);
     }
 
     /// Bytes of memory that the entries hold outside of the index.
@@ -427,7 +437,18 @@ impl Shard {
 
     /// Number of entries with an expiry.
     pub(crate) fn expiring(&self) -> usize {
-        self.expiring
+        self.expiring - self.with_expiring_fields as usize
+    }
+
+    /// Whether an entry or a field of a hash has an expiry.
+    #[inline]
+    pub(crate) fn can_expire(&self) -> bool {
+        self.expiring > 0
+    }
+
+    /// Whether a field of a hash has an expiry.
+    pub(crate) fn has_expiring_fields(&self) -> bool {
+        self.with_expiring_fields > 0
     }
 }
 
@@ -438,9 +459,11 @@ pub(crate) fn lock(ShardLock(shard): &ShardLock) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(|poisoned| {
         let mut guard = poisoned.into_inner();
         guard.arena.recount();
-        let has_expiry = |slot: &Slot<'_>| slot.expires_at().is_some();
-        let expiring = guard.iter().filter(has_expiry).count();
-        guard.expiring = expiring;
+        let expiring: Vec<Expiring> = guard.iter().map(|slot| slot.expiring()).collect();
+        (guard.expiring, guard.with_expiring_fields) = (0, 0);
+        for is in expiring {
+            guard.recount(Expiring::default(), is);
+        }
         shard.clear_poison();
         guard
     })

@@ -13,7 +13,7 @@ use super::wakeup::SyncMode;
 use crate::error::Error;
 use crate::keyspace::Keyspace;
 use crate::log::Room;
-use crate::log::op::{Elements, Form, Kind, Op, Ops};
+use crate::log::op::{self, Elements, Form, Kind, Op, Ops};
 use crate::log::record::Draft;
 use crate::log::recovery::Torn;
 use crate::storage::{Directory, Storage};
@@ -60,6 +60,8 @@ pub enum Edit<'e> {
     SetFields(&'e [&'e [u8]]),
     /// Fields of a hash went.
     RemoveFields(&'e [&'e [u8]]),
+    /// Expiries of fields of a hash were set, in milliseconds since the Unix epoch; `None` for never.
+    SetFieldExpiries(&'e [(&'e [u8], Option<u64>)]),
     /// Items were added in front of a list, one after the other.
     PushFront(&'e [&'e [u8]]),
     /// Items were added at the end of a list.
@@ -292,6 +294,12 @@ impl ChangeLog {
             for (member, score) in members {
                 Elements::push(&mut bytes, member);
                 Elements::push(&mut bytes, &score.to_le_bytes());
+            }
+        }
+        if let Edit::SetFieldExpiries(fields) = edit {
+            for (field, at) in fields {
+                Elements::push(&mut bytes, field);
+                Elements::push(&mut bytes, &op::time_element(*at));
             }
         }
         if let Edit::PopFront(count) | Edit::PopBack(count) = edit {
@@ -587,6 +595,7 @@ fn kind_of<'k>(key: &'k [u8], edit: Edit<'k>, bytes: &'k [u8]) -> Kind<'k> {
         Edit::AddMembers(_) => add(Form::Set, false),
         Edit::RemoveMembers(_) => take(Form::Set, false),
         Edit::SetFields(_) => add(Form::Hash, false),
+        Edit::SetFieldExpiries(_) => add(Form::FieldTimes, false),
         Edit::RemoveFields(_) => take(Form::Hash, false),
         Edit::PushFront(_) => add(Form::List, true),
         Edit::PushBack(_) => add(Form::List, false),

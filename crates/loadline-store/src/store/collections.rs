@@ -1,11 +1,12 @@
 //! Values of all kinds as operations of the log, and back.
 
+use crate::fields::Fields;
 use crate::list::List;
 use crate::log::op::{self, Elements, Form, Kind, Op};
 use crate::sorted::SortedSet;
 use crate::stream::{self, Stream, StreamEdit};
 use crate::table::Bytes;
-use crate::value::{Fields, Members, Value, View};
+use crate::value::{Members, Value, View};
 
 /// Appends the operation that puts a value as it is.
 pub(crate) fn encode(
@@ -31,11 +32,20 @@ pub(crate) fn encode(
             (Form::Set, members.is_ordered())
         }
         View::Hash(fields) => {
+            let is_timed = fields.have_expiries();
             for (field, value) in fields.iter() {
                 push(field);
                 push(value);
+                if is_timed {
+                    push(&op::time_element(fields.expires_at(field)));
+                }
             }
-            (Form::Hash, fields.is_ordered())
+            let form = if is_timed {
+                Form::TimedHash
+            } else {
+                Form::Hash
+            };
+            (form, fields.is_ordered())
         }
         View::List(items) => {
             items.iter().for_each(push);
@@ -76,9 +86,13 @@ pub(crate) fn value(form: Form, is_ordered: bool, elements: Elements<'_>) -> Val
             }
             Value::Set(members)
         }
-        Form::Hash => {
+        // Times alone are no value, and are not read as one.
+        Form::Hash | Form::TimedHash | Form::FieldTimes => {
             let mut fields = Fields::new();
-            set_fields(&mut fields, elements);
+            match form {
+                Form::TimedHash => set_timed_fields(&mut fields, elements),
+                _ => set_fields(&mut fields, elements),
+            }
             if !is_ordered {
                 fields.relax();
             }
@@ -114,6 +128,14 @@ pub(crate) fn perform(value: &mut Value, kind: &Kind<'_>) {
                 members.remove(member);
             }
         }
+        (
+            Value::Hash(fields),
+            Kind::Add {
+                form: Form::FieldTimes,
+                elements,
+                ..
+            },
+        ) => set_times(fields, elements),
         (Value::Hash(fields), Kind::Add { elements, .. }) => set_fields(fields, elements),
         (Value::Hash(fields), Kind::Take { elements, .. }) => {
             for field in elements {
@@ -195,6 +217,21 @@ fn add_member(members: &mut Members, member: &[u8]) {
 fn set_fields(fields: &mut Fields, mut elements: Elements<'_>) {
     while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
         fields.insert(field, Bytes::from(value));
+    }
+}
+
+fn set_timed_fields(fields: &mut Fields, mut elements: Elements<'_>) {
+    while let (Some(field), Some(value), Some(at)) =
+        (elements.next(), elements.next(), elements.next())
+    {
+        fields.insert(field, Bytes::from(value));
+        fields.set_expiry(field, op::time(at).flatten());
+    }
+}
+
+fn set_times(fields: &mut Fields, mut elements: Elements<'_>) {
+    while let (Some(field), Some(at)) = (elements.next(), elements.next()) {
+        fields.set_expiry(field, op::time(at).flatten());
     }
 }
 

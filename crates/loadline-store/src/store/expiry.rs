@@ -7,11 +7,12 @@
 use std::sync::{Arc, PoisonError};
 
 use crate::keyspace::{Keyspace, OnExpiry};
-use crate::log::op::{DATABASES, Kind, Op};
+use crate::log::op::{DATABASES, Elements, Form, Kind, Op};
 use crate::log::record::with_draft;
 use crate::log::{Log, Room};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::table::Bytes;
 
 /// Bytes from which on deletions are written as a record.
 const RECORD_BYTES: usize = 64 << 10;
@@ -56,6 +57,31 @@ impl OnExpiry for Logged {
             }
         }
     }
+
+    fn fields_expired(&self, key: &[u8], fields: &[Bytes]) {
+        let appended = with_draft(|draft| {
+            encode_fields(self.database, key, fields, draft.begin());
+            draft.finish();
+            self.log.append(draft, Room::Reserve)
+        });
+        // As above.
+        drop(appended);
+    }
+}
+
+/// Appends the removal of fields.
+fn encode_fields(database: u8, key: &[u8], fields: &[Bytes], body: &mut Vec<u8>) {
+    let mut elements = Vec::new();
+    for field in fields {
+        Elements::push(&mut elements, field);
+    }
+    let kind = Kind::Take {
+        key,
+        form: Form::Hash,
+        at_front: false,
+        elements: Elements::new(&elements),
+    };
+    Op { database, kind }.encode(body);
 }
 
 /// Expiries in the databases of a server, which become a part of its next record.
@@ -124,6 +150,14 @@ impl OnExpiry for Queued {
             let kind = Kind::Delete { key };
             Op { database, kind }.encode(&mut ops);
         }
+        expired.bytes.store(ops.len(), Ordering::Relaxed);
+    }
+
+    fn fields_expired(&self, key: &[u8], fields: &[Bytes]) {
+        let expired = &self.expired;
+        let database = expired.numbers[self.index].load(Ordering::Relaxed) as u8;
+        let mut ops = expired.ops.lock().unwrap_or_else(PoisonError::into_inner);
+        encode_fields(database, key, fields, &mut ops);
         expired.bytes.store(ops.len(), Ordering::Relaxed);
     }
 }

@@ -15,6 +15,8 @@
 mod arena;
 #[path = "../../src/error.rs"]
 mod error;
+#[path = "../../src/fields.rs"]
+mod fields;
 #[path = "../../src/index.rs"]
 mod index;
 #[path = "../../src/keyspace/mod.rs"]
@@ -118,12 +120,13 @@ mod sync {
 
 // The examples in the documentation of the modules name these.
 pub use error::Error;
+pub use fields::Fields;
 pub use keyspace::{Evicted, Keyspace, Snapshot, Tally};
 pub use list::List;
 pub use log::recovery::Torn;
 pub use store::{Batch, Durability, Options, Store};
 pub use table::{Bytes, Held, Table};
-pub use value::{Change, Entry, Expiry, Fields, Members, Shape, Value, View};
+pub use value::{Change, Entry, Expiry, Members, Shape, Value, View};
 
 use std::io::Write;
 use std::sync::Arc;

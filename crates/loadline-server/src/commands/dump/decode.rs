@@ -4,7 +4,7 @@ use loadline_store::{Bytes, Fields, List, Members, SortedSet, Value};
 
 use super::reader::Reader;
 use super::{container, kind, listpack, stream};
-use crate::commands::numbers::double;
+use crate::commands::numbers::{double, integer};
 use crate::commands::{hashes, sets, sorted_sets};
 use crate::settings::Settings;
 
@@ -21,9 +21,15 @@ pub(super) fn decode(payload: &[u8], settings: &Settings) -> Option<Value> {
         kind::SET_INTSET => Value::Set(reader.intset(settings)?),
         kind::HASH => Value::Hash(reader.hash(settings)?),
         kind::HASH_LISTPACK => Value::Hash(reader.packed_hash(settings)?),
+        kind::HASH_TIMED => Value::Hash(reader.timed_hash(settings)?),
+        kind::HASH_TIMED_LISTPACK => Value::Hash(reader.packed_timed_hash(settings)?),
+        kind::SET_LISTPACK => Value::Set(reader.packed_set(settings)?),
         kind::ZSET_2 => Value::Sorted(reader.sorted_set(settings)?),
         kind::ZSET_LISTPACK => Value::Sorted(reader.packed_sorted_set(settings)?),
-        kind::STREAM_LISTPACKS_2 => Value::Stream(Box::new(stream::read(&mut reader)?)),
+        kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => {
+            let has_active_times = kind == kind::STREAM_LISTPACKS_3;
+            Value::Stream(Box::new(stream::read(&mut reader, has_active_times)?))
+        }
         _ => return None,
     };
     (reader.is_at_end() && !value.is_empty_collection()).then_some(value)
@@ -97,6 +103,52 @@ impl Reader<'_> {
         let mut fields = Fields::new();
         self.pairs(|field, value| put_field(&mut fields, field, value, settings))?;
         Some(fields)
+    }
+
+    fn timed_hash(&mut self, settings: &Settings) -> Option<Fields> {
+        let first = u64::from_le_bytes(self.array()?);
+        let mut fields = Fields::new();
+        self.each(|reader| {
+            let at = match reader.length()? {
+                0 => None,
+                later => Some(first.checked_add(later - 1)?),
+            };
+            let field = reader.string()?;
+            let value = reader.string()?;
+            put_field(&mut fields, &field, &value, settings)?;
+            fields.set_expiry(&field, at);
+            Some(())
+        })?;
+        Some(fields)
+    }
+
+    /// Fields, values and times in turn, behind the first time.
+    fn packed_timed_hash(&mut self, settings: &Settings) -> Option<Fields> {
+        self.array::<8>()?;
+        let pack = self.string()?;
+        let mut elements: Vec<Vec<u8>> = Vec::new();
+        listpack::read(&pack, |element| {
+            elements.push(element.to_vec());
+            Some(())
+        })?;
+        let mut fields = Fields::new();
+        let triples = elements.chunks_exact(3);
+        triples.remainder().is_empty().then_some(())?;
+        for triple in triples {
+            put_field(&mut fields, &triple[0], &triple[1], settings)?;
+            let at = u64::try_from(integer(&triple[2]).ok()?).ok()?;
+            fields.set_expiry(&triple[0], (at > 0).then_some(at));
+        }
+        Some(fields)
+    }
+
+    fn packed_set(&mut self, settings: &Settings) -> Option<Members> {
+        let pack = self.string()?;
+        let mut members = Members::new();
+        listpack::read(&pack, |member| {
+            sets::add(&mut members, member, settings).then_some(())
+        })?;
+        Some(members)
     }
 
     fn sorted_set(&mut self, settings: &Settings) -> Option<SortedSet> {

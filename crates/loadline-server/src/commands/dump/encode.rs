@@ -1,6 +1,6 @@
 //! Encoding of values.
 
-use loadline_store::View;
+use loadline_store::{Fields, View};
 
 use super::listpack::Listpack;
 use super::write::{put_length, put_string};
@@ -31,6 +31,10 @@ pub(super) fn encode(value: View<'_>) -> Vec<u8> {
             members
                 .iter()
                 .for_each(|(member, ())| put_string(&mut out, member));
+        }
+        View::Hash(fields) if fields.have_expiries() => {
+            out.push(kind::HASH_TIMED);
+            put_timed(&mut out, fields);
         }
         View::Hash(fields) if fields.is_ordered() => {
             out.push(kind::HASH_LISTPACK);
@@ -77,6 +81,23 @@ pub(super) fn encode(value: View<'_>) -> Vec<u8> {
         }
     }
     out
+}
+
+/// Writes a hash whose fields expire: the first time, and for each field its time as the difference to that plus one, 0 for
+/// never.
+fn put_timed(out: &mut Vec<u8>, fields: &Fields) {
+    let times = fields
+        .iter()
+        .filter_map(|(field, _)| fields.expires_at(field));
+    let first = times.min().unwrap_or_default();
+    out.extend_from_slice(&first.to_le_bytes());
+    put_length(out, fields.len() as u64);
+    for (field, value) in fields.iter() {
+        let at = fields.expires_at(field);
+        put_length(out, at.map_or(0, |at| at - first + 1));
+        put_string(out, field);
+        put_string(out, value);
+    }
 }
 
 /// Writes the items of a list, in listpacks of bounded size.

@@ -1,8 +1,8 @@
-//! DUMP and RESTORE: values in the format of Redis' RDB files, version 10.
+//! DUMP and RESTORE: values in the format of Redis' RDB files, version 10, and 12 for hashes whose fields expire.
 //!
 //! A payload is a type byte, the value, the version in two bytes and a CRC-64 of everything before it, little
 //! endian. DUMP does not compress; Redis compresses strings of more than 20 bytes and reads both forms.
-//! RESTORE reads the types that Redis 7.0 writes for strings, sets, hashes, lists, sorted sets and streams,
+//! RESTORE reads the types that Redis 7.0 to 8.2 write for strings, sets, hashes, lists, sorted sets and streams,
 //! compressed or not.
 
 mod decode;
@@ -30,6 +30,9 @@ pub(super) const TABLE: &[Known] = &[
 
 const VERSION: u16 = 10;
 
+/// The version that added hashes whose fields expire, and the newest that is read.
+const NEWEST_VERSION: u16 = 12;
+
 /// Bytes of the version and the checksum.
 const FOOTER_BYTES: usize = 10;
 
@@ -47,6 +50,10 @@ mod kind {
     pub(super) const ZSET_LISTPACK: u8 = 17;
     pub(super) const LIST_QUICKLIST_2: u8 = 18;
     pub(super) const STREAM_LISTPACKS_2: u8 = 19;
+    pub(super) const SET_LISTPACK: u8 = 20;
+    pub(super) const STREAM_LISTPACKS_3: u8 = 21;
+    pub(super) const HASH_TIMED: u8 = 24;
+    pub(super) const HASH_TIMED_LISTPACK: u8 = 25;
 }
 
 /// The first two bits of a length, and the types of strings that follow the last of them.
@@ -76,7 +83,11 @@ fn dump(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 
 /// A payload with its footer.
 fn sealed(mut payload: Vec<u8>) -> Vec<u8> {
-    payload.extend_from_slice(&VERSION.to_le_bytes());
+    let version = match payload.first() {
+        Some(&kind::HASH_TIMED) => NEWEST_VERSION,
+        _ => VERSION,
+    };
+    payload.extend_from_slice(&version.to_le_bytes());
     let checksum = CHECKSUM.checksum(&payload);
     payload.extend_from_slice(&checksum.to_le_bytes());
     payload
@@ -166,14 +177,17 @@ fn restore(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let life = integer(words[2])?;
     let life = u64::try_from(life).map_err(|_| "ERR Invalid TTL value, must be >= 0")?;
     let value = verified(payload).ok_or("ERR DUMP payload version or checksum are wrong")?;
-    let value = decode(value, &call.shared.settings).ok_or("ERR Bad data format")?;
+    let mut value = decode(value, &call.shared.settings).ok_or("ERR Bad data format")?;
     let now = call.now();
+    if let Value::Hash(fields) = &mut value {
+        fields.take_expired(now);
+    }
     let expires_at = match life {
         0 => None,
         _ if options.is_absolute => Some(life),
         _ => Some(now.saturating_add(life)),
     };
-    if expires_at.is_some_and(|at| at <= now) {
+    if expires_at.is_some_and(|at| at <= now) || value.is_empty_collection() {
         call.remove(key);
     } else if let Value::String(bytes) = &value {
         call.put_string(key, bytes, expires_at);
@@ -189,7 +203,7 @@ fn verified(payload: &[u8]) -> Option<&[u8]> {
     let (value, footer) = payload.split_at_checked(payload.len().checked_sub(FOOTER_BYTES)?)?;
     let version = u16::from_le_bytes(*footer.first_chunk()?);
     let checksum = u64::from_le_bytes(*footer.last_chunk()?);
-    let is_sound = version <= VERSION
+    let is_sound = version <= NEWEST_VERSION
         && CHECKSUM.checksum(&payload[..payload.len() - size_of::<u64>()]) == checksum;
     is_sound.then_some(value)
 }
@@ -226,14 +240,18 @@ mod tests {
                 let value = pair.last().expect("a chunk has an element").as_slice().into();
                 super::super::hashes::set_field(&mut fields, &pair[0], value, &settings);
             }
-            for value in [Value::String(words[0].clone()), Value::List(list), Value::Set(members), Value::Hash(fields), Value::Sorted(sorted)] {
+            let mut timed = fields.clone();
+            for word in words.iter().step_by(4) {
+                timed.set_expiry(word, Some(7_000 + word.len() as u64));
+            }
+            for value in [Value::String(words[0].clone()), Value::List(list), Value::Set(members), Value::Hash(fields), Value::Hash(timed), Value::Sorted(sorted)] {
                 let encoded = encode(value.view());
                 prop_assert_eq!(decode(&encoded, &settings), Some(value));
             }
         }
 
         #[test]
-        fn hostile_bytes_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in prop_oneof![Just(0_u8), Just(1), Just(2), Just(4), Just(5), Just(11), Just(16), Just(17), Just(18), Just(19)]) {
+        fn hostile_bytes_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in prop_oneof![Just(0_u8), Just(1), Just(2), Just(4), Just(5), Just(11), Just(16), Just(17), Just(18), Just(19), Just(20), Just(21), Just(24), Just(25)]) {
             let mut payload = vec![kind];
             payload.extend_from_slice(&bytes);
             let _ = decode(&payload, &Settings::default());

@@ -94,8 +94,8 @@ fn packed(block: StreamBlock<'_>) -> Vec<u8> {
     pack.finish()
 }
 
-/// Reads a stream; `None` where the bytes are none.
-pub(super) fn read(reader: &mut Reader<'_>) -> Option<Stream> {
+/// Reads a stream; `None` where the bytes are none. Versions from 7.2 on also write when consumers were active.
+pub(super) fn read(reader: &mut Reader<'_>, has_active_times: bool) -> Option<Stream> {
     let mut stream = Stream::new();
     let mut deleted = Vec::new();
     reader.each(|reader| {
@@ -121,7 +121,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Option<Stream> {
         },
         entries_added,
     });
-    reader.each(|reader| read_group(&mut stream, reader))?;
+    reader.each(|reader| read_group(&mut stream, reader, has_active_times))?;
     Some(stream)
 }
 
@@ -172,7 +172,7 @@ fn read_block(
     elements.next().is_none().then_some(())
 }
 
-fn read_group(stream: &mut Stream, reader: &mut Reader<'_>) -> Option<()> {
+fn read_group(stream: &mut Stream, reader: &mut Reader<'_>, has_active_times: bool) -> Option<()> {
     let group = reader.string()?;
     stream.group(&group).is_none().then_some(())?;
     let last_id = StreamId {
@@ -195,6 +195,9 @@ fn read_group(stream: &mut Stream, reader: &mut Reader<'_>) -> Option<()> {
     reader.each(|reader| {
         let consumer = reader.string()?;
         let seen_ms = u64::from_le_bytes(*reader.bytes(8)?.first_chunk()?);
+        if has_active_times {
+            reader.bytes(8)?;
+        }
         stream.perform(&StreamEdit::See {
             group: &group,
             consumer: &consumer,

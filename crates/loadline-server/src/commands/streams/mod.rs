@@ -13,7 +13,7 @@ use loadline_store::{Edit, Group, Stream, StreamEdit, StreamEntry, StreamId, Val
 use super::refusal::{Refusal, WRONG_TYPE, shown};
 use super::reply::Reply;
 use super::{Call, Effect, Keys, Known, ONE, read as reading, sub, write};
-use crate::notify::What;
+use crate::notify::{Class, What};
 use crate::settings::Settings;
 
 /// The key behind a subcommand.
@@ -157,7 +157,7 @@ fn edit<'w, R>(
     }
     for event in edits.iter().filter_map(event_of) {
         let watched = &mut call.shared.watched;
-        watched.note_what(database, key, What::OfStream(event));
+        watched.note_what(database, key, What::Of(Class::STREAM, event));
     }
     Ok(result)
 }

@@ -210,6 +210,8 @@ impl<'b> Rest<'b> {
             3 => Form::List,
             4 => Form::Sorted,
             5 if code == PUT_COLLECTION => Form::Stream,
+            6 if code == PUT_COLLECTION => Form::TimedHash,
+            7 if code == ADD => Form::FieldTimes,
             _ => return None,
         };
         // The members and fields that go have no values with them.

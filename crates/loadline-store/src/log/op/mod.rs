@@ -117,6 +117,10 @@ pub(crate) enum Form {
     Sorted = 4,
     /// Its elements are the parts of a stream.
     Stream = 5,
+    /// A hash whose elements are fields, values and the times at which the fields go in turn. A time is a number of 8 bytes.
+    TimedHash = 6,
+    /// Fields of a hash and the times at which they go in turn, without values.
+    FieldTimes = 7,
 }
 
 /// Elements of a collection, each behind its length.
@@ -143,14 +147,21 @@ impl<'b> Elements<'b> {
             let length = rest.length()?;
             let element = rest.take(length)?;
             count += 1;
-            if form == Form::Sorted && count.is_multiple_of(2) {
-                score(element)?;
+            match form {
+                Form::Sorted if count.is_multiple_of(2) => drop(score(element)?),
+                Form::FieldTimes if count.is_multiple_of(2) => drop(time(element)?),
+                Form::TimedHash if count.is_multiple_of(3) => drop(time(element)?),
+                _ => {}
             }
         }
-        let is_paired = matches!(form, Form::Hash | Form::Sorted);
+        let group = match form {
+            Form::Hash | Form::Sorted | Form::FieldTimes => 2,
+            Form::TimedHash => 3,
+            Form::Set | Form::List | Form::Stream => 1,
+        };
         let elements = Self(bytes);
         let is_sound = form != Form::Stream || Stream::from_elements(elements).is_some();
-        ((!is_paired || count.is_multiple_of(2)) && is_sound).then_some(elements)
+        (count.is_multiple_of(group) && is_sound).then_some(elements)
     }
 }
 
@@ -158,6 +169,21 @@ impl<'b> Elements<'b> {
 pub(crate) fn score(element: &[u8]) -> Option<f64> {
     let score = f64::from_le_bytes(element.try_into().ok()?);
     (!score.is_nan()).then_some(score)
+}
+
+/// The time that an element is, `None` in it for never; `None` where it is none.
+#[expect(
+    clippy::option_option,
+    reason = "an element can be no time, and a time can be never"
+)]
+pub(crate) fn time(element: &[u8]) -> Option<Option<u64>> {
+    let at = u64::from_le_bytes(element.try_into().ok()?);
+    Some((at != NEVER).then_some(at))
+}
+
+/// The bytes of a time, as an element.
+pub(crate) fn time_element(at: Option<u64>) -> [u8; 8] {
+    at.unwrap_or(NEVER).to_le_bytes()
 }
 
 impl<'b> Iterator for Elements<'b> {

@@ -123,6 +123,19 @@ fn operations_with_elements_are_read_as_they_were_written() {
             at_front: false,
             elements: Elements::new(b"\x01m\x08\0\0\0\0\0\0\xf0\x7f\0\x08\0\0\0\0\0\0\0\x80"),
         },
+        Kind::Add {
+            key: b"key",
+            form: Form::FieldTimes,
+            at_front: false,
+            elements: Elements::new(b"\x01f\x08\x07\0\0\0\0\0\0\0"),
+        },
+        Kind::PutCollection {
+            key: b"key",
+            form: Form::TimedHash,
+            is_ordered: true,
+            expires_at: None,
+            elements: Elements::new(b"\x01f\x01v\x08\xff\xff\xff\xff\xff\xff\xff\xff"),
+        },
     ];
     for kind in kinds {
         for database in [0, 15, OWN_DATABASE] {
@@ -169,6 +182,11 @@ fn operations_that_cannot_be_are_refused() {
         &[
             ADD, 4, 1, 11, b'k', 1, b'm', 8, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f,
         ],
+        // A field without a time, a time of another length, and a form that is for other operations.
+        &[ADD, 7, 1, 2, b'k', 1, b'f'],
+        &[ADD, 7, 1, 4, b'k', 1, b'f', 1, 0],
+        &[ADD, 6, 1, 0, b'k'],
+        &[TAKE, 7, 1, 0, b'k'],
         // A database that there is not, a string that would be too long.
         &[EXCHANGE, 16],
         &[PATCH, 1, 1, 0, 0, 0, 0x20, b'k', b'v'],

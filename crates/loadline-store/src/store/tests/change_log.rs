@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::clock::now_ms;
+use crate::fields::Fields;
 use crate::keyspace::Keyspace;
 use crate::list::List;
 use crate::sorted::SortedSet;
 use crate::storage::journal::Fault;
 use crate::store::{ChangeLog, Durability, Edit, RewriteStep};
 use crate::table::Bytes;
-use crate::value::{Change, Entry, Expiry, Fields, Members, Value, View};
+use crate::value::{Change, Entry, Expiry, Members, Value, View};
 
 /// Databases with their log. Every change is made in memory and noted.
 struct Rig {
