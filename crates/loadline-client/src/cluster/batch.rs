@@ -133,13 +133,18 @@ impl<'p> Batch<'p> {
         self.deadline.filter(|_| self.rounds > 1)
     }
 
-    /// The units to send in this round, by node. `turn` decides which replica reads.
+    /// The units to send in this round, by node. `turn` decides which replica reads. If the time is over since the last
+    /// round, for example as the map was asked for until now, the open units are given up.
     pub(crate) fn groups(
         &mut self,
         topology: &Topology,
         from: ReadFrom,
         turn: u64,
+        now: Instant,
     ) -> Vec<Group<'p>> {
+        if self.rounds > 0 && self.deadline.is_some_and(|deadline| now >= deadline) {
+            self.fates.iter_mut().for_each(Fate::give_up);
+        }
         let plan = self.plan;
         let from = if plan.reads() { from } else { ReadFrom::Master };
         let mut groups: Vec<Group<'p>> = Vec::new();

@@ -233,7 +233,8 @@ impl Hub {
     async fn execute(self: &Arc<Self>, plan: &Plan) -> Vec<Outcome> {
         let mut batch = Batch::new(plan, &self.plain.config, Instant::now());
         loop {
-            let groups = batch.groups(&self.topology(), self.plain.from, self.turn());
+            let now = Instant::now();
+            let groups = batch.groups(&self.topology(), self.plain.from, self.turn(), now);
             let outcomes = self.send(&groups, batch.limit()).await;
             for (group, outcomes) in groups.iter().zip(outcomes) {
                 batch.settle(group, outcomes);
@@ -278,14 +279,14 @@ impl Hub {
             Some(limit) => drop(timeout_at(limit.into(), all).await),
         }
         let after = self.plain.config.response_timeout.unwrap_or(Duration::MAX);
-        let missing = |group: &Group<'_>, run: &Running<'_, &Group<'_>>| {
+        let missing = |group: &Group<'_>, run: &mut Running<'_, &Group<'_>>| {
             let late = Error::Timeout {
-                maybe_executed: run.may_have_executed(),
+                maybe_executed: run.withdraw(),
                 after,
             };
             vec![Err(late); group.commands()]
         };
-        let parts = outcomes.into_iter().zip(groups).zip(&runs);
+        let parts = outcomes.into_iter().zip(groups).zip(&mut runs);
         parts
             .map(|((outcome, group), run)| outcome.unwrap_or_else(|| missing(group, run)))
             .collect()

@@ -86,7 +86,7 @@ fn drive(
     let mut now = Instant::now();
     let mut batch = Batch::new(&plan, &config(retry), now);
     loop {
-        for group in batch.groups(topology, ReadFrom::Master, 0) {
+        for group in batch.groups(topology, ReadFrom::Master, 0, now) {
             let outcomes = answer(&group.node, commands(&group));
             batch.settle(&group, outcomes);
         }
@@ -201,6 +201,27 @@ fn request_cut_off_by_the_deadline_ends_with_its_last_reply() {
     assert!(earlier.contains("connection reset"), "{earlier}");
 }
 
+/// The map was asked for until the deadline, or the pause was long.
+#[test]
+fn request_that_cannot_be_sent_before_the_deadline_is_not_sent() {
+    let topology = map(&[("k", 0)]);
+    let plan = plan(&rpush("k", "v"), &topology);
+    let now = Instant::now();
+    let mut batch = Batch::new(&plan, &config(RetryPolicy::Never), now);
+    for group in batch.groups(&topology, ReadFrom::Master, 0, now) {
+        batch.settle(&group, vec![lost(false)]);
+    }
+    assert!(matches!(batch.next(now), Next::Again(_)));
+    let late = batch.deadline().unwrap();
+    assert!(
+        batch
+            .groups(&topology, ReadFrom::Master, 0, late)
+            .is_empty()
+    );
+    assert_eq!(batch.next(late), Next::Finish);
+    assert_eq!(texts(&batch.finish()), ["maybe_executed: false"]);
+}
+
 #[test]
 fn unserved_slot_is_an_error_of_the_cluster() {
     let outcomes = drive(&get::<()>("k"), &map(&[]), RetryPolicy::ReadOnly, |_, _| {
@@ -273,14 +294,14 @@ fn a_master_that_became_a_replica_is_asked_again_after_a_look_at_the_map() {
     let plan = plan(&rpush("k", "v"), &topology);
     let now = Instant::now();
     let mut batch = Batch::new(&plan, &config(RetryPolicy::Never), now);
-    for group in batch.groups(&topology, ReadFrom::Master, 0) {
+    for group in batch.groups(&topology, ReadFrom::Master, 0, now) {
         let text = "READONLY You can't write against a read only replica.";
         batch.settle(&group, vec![error(text)]);
     }
     assert!(batch.is_troubled(), "the map is to be asked for");
     assert!(matches!(batch.next(now), Next::Again(_)));
     let promoted = map(&[("k", 1)]);
-    let again = batch.groups(&promoted, ReadFrom::Master, 0);
+    let again = batch.groups(&promoted, ReadFrom::Master, 0, now);
     assert_eq!(again[0].node, node(1));
 }
 
@@ -345,11 +366,12 @@ fn replicas_read_in_turn_and_the_master_where_one_does_not_answer() {
     let reply = OwnedReply::Array(vec![range]);
     let topology = Topology::read(&reply, &Node::new("seed", 1)).unwrap();
     let read = plan(&get::<()>("k"), &topology);
+    let now = Instant::now();
     let asked = |from, turn| {
-        let mut batch = Batch::new(&read, &config(RetryPolicy::ReadOnly), Instant::now());
-        let first = batch.groups(&topology, from, turn).remove(0);
+        let mut batch = Batch::new(&read, &config(RetryPolicy::ReadOnly), now);
+        let first = batch.groups(&topology, from, turn, now).remove(0);
         batch.settle(&first, vec![lost(false)]);
-        let again = batch.groups(&topology, from, turn).remove(0);
+        let again = batch.groups(&topology, from, turn, now).remove(0);
         assert_eq!(again.node, node(0));
         first.node
     };
@@ -359,8 +381,8 @@ fn replicas_read_in_turn_and_the_master_where_one_does_not_answer() {
     assert_eq!(asked(ReadFrom::Near, 1), node(2), "none is near");
     assert_eq!(asked(ReadFrom::Master, 1), node(0));
     let both = plan(&(get::<()>("k"), rpush("k", 1)), &topology);
-    let mut batch = Batch::new(&both, &config(RetryPolicy::ReadOnly), Instant::now());
-    let groups = batch.groups(&topology, ReadFrom::Replica, 0);
+    let mut batch = Batch::new(&both, &config(RetryPolicy::ReadOnly), now);
+    let groups = batch.groups(&topology, ReadFrom::Replica, 0, now);
     assert_eq!(groups[0].node, node(0), "who writes reads from the master");
 }
 
@@ -379,13 +401,17 @@ fn reads_prefer_near_replicas_then_any_then_the_master() {
         OwnedReply::Array(fields)
     };
     let split = i64::from(slot_of(b"k"));
+    let now = Instant::now();
     let reader = |places: &[usize], near: &[usize], turn| {
         let reply = OwnedReply::Array(vec![range(split, split, places)]);
         let mut topology = Topology::read(&reply, &Node::new("seed", 1)).unwrap();
         topology.prefer(&near.iter().map(|place| node(*place)).collect());
         let read = plan(&get::<()>("k"), &topology);
-        let mut batch = Batch::new(&read, &config(RetryPolicy::ReadOnly), Instant::now());
-        batch.groups(&topology, ReadFrom::Near, turn).remove(0).node
+        let mut batch = Batch::new(&read, &config(RetryPolicy::ReadOnly), now);
+        batch
+            .groups(&topology, ReadFrom::Near, turn, now)
+            .remove(0)
+            .node
     };
     let all = [0, 1, 2, 3, 4];
     let near = [2, 4];
@@ -545,7 +571,7 @@ proptest! {
         let mut now = Instant::now();
         let mut batch = Batch::new(&plan, &config(RetryPolicy::Idempotent), now);
         loop {
-            for group in batch.groups(&topology, ReadFrom::Any, 0) {
+            for group in batch.groups(&topology, ReadFrom::Any, 0, now) {
                 let outcomes = simulation.answer(&group);
                 batch.settle(&group, outcomes);
             }

@@ -403,11 +403,11 @@ impl<Q: Request> Running<'_, Q> {
 }
 
 impl<Q: Request> Running<'_, Q> {
-    /// Whether the server may have executed the request, or a part of it.
-    pub(crate) fn may_have_executed(&self) -> bool {
-        match self.state {
+    /// Takes the request back. Returns whether the server may execute it, or a part of it, nevertheless, or has done so.
+    pub(crate) fn withdraw(&mut self) -> bool {
+        match std::mem::replace(&mut self.state, Run::Done) {
             Run::New => false,
-            Run::Waiting(slot) => self.shared.lock().may_have_executed(slot),
+            Run::Waiting(slot) => self.shared.lock().withdraw(slot),
             Run::Done => true,
         }
     }

@@ -2,6 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use loadline_client::Error;
@@ -10,38 +13,43 @@ use loadline_client::commands::{get, rpush};
 
 use crate::nodes::runtime;
 
-/// A node that answers the handshake and, if it knows a node, says that it serves all slots. If
-/// it does not, it hangs up on the question for the map.
-fn start_node(serving: Option<(&'static str, u16)>) -> u16 {
+/// A node that reads what it is sent, and writes what `reply` returns. It hangs up after `None`.
+fn start_node(reply: impl FnMut(&str) -> Option<String> + Clone + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let stream = stream.unwrap();
-            std::thread::spawn(move || serve(stream, serving));
+            let (stream, reply) = (stream.unwrap(), reply.clone());
+            std::thread::spawn(move || serve(stream, reply));
         }
     });
     port
 }
 
-fn serve(mut stream: TcpStream, serving: Option<(&str, u16)>) {
+fn serve(mut stream: TcpStream, mut reply: impl FnMut(&str) -> Option<String>) {
     let mut buf = [0; 1 << 12];
     while let Ok(bytes @ 1..) = stream.read(&mut buf) {
-        let asked = String::from_utf8_lossy(&buf[..bytes]).into_owned();
-        if asked.contains("PING") {
-            stream.write_all(b"+PONG\r\n").unwrap();
-        }
-        if !asked.contains("CLUSTER") {
-            continue;
-        }
-        let Some((host, port)) = serving else {
+        let Some(answer) = reply(&String::from_utf8_lossy(&buf[..bytes])) else {
             return;
         };
-        let info = "cluster_current_epoch:1\r\n";
-        let len = host.len();
-        let slots = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n${len}\r\n{host}\r\n:{port}\r\n");
-        let answer = format!("${}\r\n{info}\r\n{slots}", info.len());
         stream.write_all(answer.as_bytes()).unwrap();
+    }
+}
+
+/// The replies of a node that answers the handshake and says that another one serves all slots.
+fn naming(host: &str, port: u16) -> impl FnMut(&str) -> Option<String> + Clone + use<> {
+    let info = "cluster_current_epoch:1\r\n";
+    let len = host.len();
+    let slots = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n${len}\r\n{host}\r\n:{port}\r\n");
+    let map = format!("${}\r\n{info}\r\n{slots}", info.len());
+    move |asked| {
+        let pong = if asked.contains("PING") {
+            "+PONG\r\n"
+        } else {
+            ""
+        };
+        let map = if asked.contains("CLUSTER") { &map } else { "" };
+        Some(format!("{pong}{map}"))
     }
 }
 
@@ -53,7 +61,7 @@ fn builder(port: u16) -> Builder {
 
 #[test]
 fn a_cluster_that_cannot_be_opened_has_executed_nothing() {
-    let port = start_node(None);
+    let port = start_node(|asked| asked.contains("PING").then(|| "+PONG\r\n".into()));
     let blocking = builder(port).open_blocking().map(drop).unwrap_err();
     let shared = runtime()
         .block_on(builder(port).open())
@@ -77,7 +85,7 @@ fn full_listener() -> (TcpListener, TcpStream) {
 
 /// Runs a write, a read and a pipeline on a cluster whose only node is at this address. Returns the errors.
 fn check_unreached(host: &'static str, port: u16) -> Vec<Error> {
-    let seed = start_node(Some((host, port)));
+    let seed = start_node(naming(host, port));
     let mut cluster = builder(seed).open_blocking().unwrap();
     let mut errors = vec![
         cluster.run(rpush("k", "v")).unwrap_err(),
@@ -118,4 +126,45 @@ fn a_write_to_a_node_that_never_shakes_hands_has_not_run() {
     check_unreached("127.0.0.1", silent.local_addr().unwrap().port());
     silent.set_nonblocking(true).unwrap();
     assert!(silent.accept().is_ok(), "it was tried");
+}
+
+/// A map that is asked for until the deadline of a write, since a node does not answer, while the master of the key, which
+/// hung up before, takes connections.
+#[test]
+fn write_reported_as_not_executed_is_not_executed_later() {
+    let questions = Arc::new(AtomicU32::new(0));
+    let (wrote, written) = channel();
+    let so_far = Arc::clone(&questions);
+    let master = start_node(move |asked| {
+        if so_far.load(Ordering::Relaxed) < 2 {
+            return None;
+        }
+        if asked.contains("RPUSH") {
+            wrote.send(asked.contains("late")).unwrap();
+        }
+        let pong = if asked.contains("PING") {
+            "+PONG\r\n"
+        } else {
+            ""
+        };
+        let unknown = "-ERR unknown command\r\n".repeat(asked.matches("CLUSTER").count());
+        let pushed = ":1\r\n".repeat(asked.matches("RPUSH").count());
+        Some(format!("{pong}{unknown}{pushed}"))
+    });
+    let mut map = naming("127.0.0.1", master);
+    let seed = start_node(move |asked| {
+        if asked.contains("CLUSTER") && questions.fetch_add(1, Ordering::Relaxed) > 0 {
+            return Some(String::new());
+        }
+        map(asked)
+    });
+    let url =
+        format!("cluster://127.0.0.1:{seed}?resp=2&connect_timeout=9s&response_timeout=500ms");
+    runtime().block_on(async {
+        let cluster = Builder::from_url(&url).unwrap().open().await.unwrap();
+        let error = cluster.run(rpush("k", "late")).await.unwrap_err();
+        assert!(!error.maybe_executed(), "{error}");
+        cluster.run(rpush("k", "next")).await.unwrap();
+    });
+    assert!(!written.recv().unwrap(), "the first write was sent");
 }

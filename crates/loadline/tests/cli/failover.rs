@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use loadline_measure::Record;
-use loadline_measure::failover::{Audit, Failover, Fault, Topology, Trial};
+use loadline_measure::failover::{Audit, Failover, Fault, Trial};
 use loadline_measure::record::Answer;
 
 use crate::children::nodes;
@@ -32,9 +32,7 @@ fn answer(words: &[&str]) -> (Failover, String) {
     for audit in answer.trials.iter().flat_map(|trial| &trial.audits) {
         assert!(audit.adds_up() && audit.sent > 100, "{audit:?}");
         assert_eq!(audit.twice.unwrap_or(0), 0, "{audit:?}");
-        // Known defect of the client of a cluster: it reports some writes to a killed master as not executed that were.
-        let is_cluster = answer.topology == Topology::Cluster;
-        assert!(is_cluster || audit.refused_there == 0, "{audit:?}");
+        assert_eq!(audit.refused_there, 0, "{audit:?}");
     }
     (answer, report)
 }

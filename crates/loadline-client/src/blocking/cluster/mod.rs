@@ -252,7 +252,7 @@ impl Cluster {
     /// The groups of the next round.
     pub(super) fn groups<'p>(&mut self, batch: &mut Batch<'p>) -> Vec<Group<'p>> {
         let turn = self.next_turn();
-        batch.groups(&self.topology, self.plain.from, turn)
+        batch.groups(&self.topology, self.plain.from, turn, Instant::now())
     }
 
     /// Learns from a round. If another one follows, waits until it is time for it.

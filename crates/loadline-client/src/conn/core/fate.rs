@@ -187,20 +187,6 @@ impl Conn {
         self.stamps.clear();
         self.session.set_outage(error.clone());
     }
-
-    /// Removes requests whose caller was dropped, while none of them is written.
-    pub(super) fn drop_abandoned(&mut self, now: Instant) {
-        if self.queue.iter().all(|entry| entry.owner != Owner::Dropped) {
-            return;
-        }
-        let (mut all, entries) = self.dismantle(now);
-        for (entry, came) in entries {
-            let bytes = all.next(entry.bytes);
-            if let Owner::Slot(slot) = entry.owner {
-                self.put_back(slot, entry, bytes, came);
-            }
-        }
-    }
 }
 
 /// The error of a request that was not overdue itself.

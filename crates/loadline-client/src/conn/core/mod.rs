@@ -5,6 +5,7 @@
 //! Replies are matched to requests by their order alone, so the order is the invariant: `queue` holds
 //! exactly the requests whose bytes are in the buffers, oldest first, whether anyone still waits or not.
 
+mod abandoned;
 mod fate;
 mod hold;
 mod inbound;
@@ -52,6 +53,8 @@ pub(crate) struct Conn {
     /// When requests came, for all up to a number at once.
     stamps: VecDeque<Stamp>,
     slots: Slots,
+    /// Whether requests in the queue were withdrawn.
+    withdrawn: bool,
     scanner: Scanner,
     inbound: Inbound,
     /// Requests that wait for another connection, since this server is not the one to ask now.
@@ -82,6 +85,8 @@ enum Owner {
     Slot(SlotId),
     /// The caller was dropped.
     Dropped,
+    /// The caller took it back before any of it was taken out to be written.
+    Withdrawn,
     Keepalive,
     /// Credentials that were replaced.
     Login,
@@ -142,6 +147,7 @@ impl Conn {
             front: 0,
             stamps: VecDeque::new(),
             slots: Slots::default(),
+            withdrawn: false,
             inbound: Inbound {
                 fresh: true,
                 push: false,
@@ -273,21 +279,6 @@ impl Conn {
         self.slots.poll(slot, waker, self.config.limits, spare)
     }
 
-    /// The caller in this slot does not wait any more. The request stays in its place, and its replies are
-    /// dropped when they come.
-    pub(crate) fn cancel(&mut self, slot: SlotId) {
-        if let Some(number) = self.slots.release(slot) {
-            let place = number
-                .checked_sub(self.front)
-                .and_then(|place| usize::try_from(place).ok());
-            if let Some(entry) = place.and_then(|place| self.queue.get_mut(place)) {
-                debug_assert_eq!(entry.owner, Owner::Slot(slot), "a slot knows its request");
-                entry.owner = Owner::Dropped;
-            }
-            self.hold.cancel(slot);
-        }
-    }
-
     /// The state that the owner leaves behind.
     pub(crate) fn residue(&self) -> Residue {
         let holds_up = |entry: &Entry| {
@@ -307,30 +298,6 @@ impl Conn {
     /// The state of the connection is that of a new one again.
     pub(crate) fn was_reset(&mut self) {
         self.session.carried.was_reset();
-    }
-
-    /// Whether the server may have executed the request in a slot, or a part of it, while its caller
-    /// still waits.
-    pub(crate) fn may_have_executed(&self, slot: SlotId) -> bool {
-        let mut start = 0;
-        for entry in &self.queue {
-            let end = start + entry.bytes;
-            if entry.owner == Owner::Slot(slot) {
-                let written = self.out.written_unanswered();
-                let carried = if entry.commands == 1 {
-                    end <= written
-                } else {
-                    start < written
-                };
-                return carried || entry.tries > 0;
-            }
-            start = end;
-        }
-        if let Some(tries) = self.hold.tries_of(slot) {
-            return tries > 0;
-        }
-        // It is answered.
-        true
     }
 
     /// No request will come any more; the driver has to end.
@@ -384,7 +351,7 @@ impl Conn {
 
     /// Begins the handshake on a new socket.
     pub(crate) fn connected(&mut self, now: Instant) {
-        self.drop_abandoned(now);
+        self.drop_abandoned();
         self.scanner = Scanner::new(self.config.limits);
         self.inbound.fresh = true;
         self.inbound.push_bytes.clear();
@@ -410,6 +377,7 @@ impl Conn {
 
     /// The bytes to write next, to be given back by [`Conn::wrote`].
     pub(crate) fn outgoing(&mut self) -> Option<Outgoing> {
+        self.drop_withdrawn();
         if self.session.is_greeting() {
             self.out.take_greeting()
         } else if self.hold.is_draining() {

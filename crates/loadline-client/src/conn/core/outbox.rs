@@ -87,6 +87,11 @@ impl Outbox {
         self.taken - self.answered + untaken as u64
     }
 
+    /// Bytes that were taken out of requests that are not answered.
+    pub(super) fn taken_unanswered(&self) -> u64 {
+        self.taken - self.answered
+    }
+
     /// Bytes that the operating system took of requests that are not answered.
     #[inline]
     pub(super) fn written_unanswered(&self) -> usize {
@@ -241,17 +246,24 @@ impl Outbox {
             let from = sent.from + sent.bytes_before(self.answered);
             buffers.push_back((sent.bytes, from));
         }
-        let mut gone = self.gone;
-        let untaken = self
-            .waiting
-            .drain(..)
-            .chain([std::mem::take(&mut self.pending)]);
-        buffers.extend(untaken.map(|bytes| (bytes, std::mem::take(&mut gone))));
+        buffers.extend(self.take_untaken().buffers);
         *self = Self {
             spares: std::mem::take(&mut self.spares),
             ..Self::default()
         };
         Taken { buffers }
+    }
+
+    /// Takes the bytes of the requests out that were not taken out before.
+    pub(super) fn take_untaken(&mut self) -> Taken {
+        self.waiting_bytes = 0;
+        let mut gone = std::mem::take(&mut self.gone);
+        let waiting = self.waiting.drain(..);
+        let untaken = waiting.chain([std::mem::take(&mut self.pending)]);
+        let buffers = untaken.map(|bytes| (bytes, std::mem::take(&mut gone)));
+        Taken {
+            buffers: buffers.collect(),
+        }
     }
 
     pub(super) fn shrink(&mut self) {

@@ -14,6 +14,7 @@ impl Conn {
     /// # Errors
     /// If a reply is overdue; the connection has to be broken then.
     pub(crate) fn turn(&mut self, now: Instant, events: &mut Events) -> Result<(), Error> {
+        self.drop_withdrawn();
         self.stamp(now);
         if let Some((deadline, after)) = self.session.greeting_due()
             && now >= deadline

@@ -93,6 +93,8 @@ struct World {
     server: Server,
     now: Instant,
     callers: HashMap<u32, Caller>,
+    /// Requests that were taken back, and will not be executed.
+    withdrawn: Vec<u32>,
     next: u32,
     policy: RetryPolicy,
     linked: bool,
@@ -122,6 +124,7 @@ impl World {
             server: Server::new(),
             now,
             callers: HashMap::new(),
+            withdrawn: Vec::new(),
             next: 0,
             policy,
             linked: false,
@@ -155,14 +158,25 @@ impl World {
     }
 
     fn cancel(&mut self, pick: usize) {
+        if let Some((_, caller)) = self.remove_caller(pick) {
+            self.conn.cancel(caller.slot);
+        }
+    }
+
+    fn withdraw(&mut self, pick: usize) {
+        if let Some((number, caller)) = self.remove_caller(pick)
+            && !self.conn.withdraw(caller.slot)
+        {
+            self.withdrawn.push(number);
+        }
+    }
+
+    fn remove_caller(&mut self, pick: usize) -> Option<(u32, Caller)> {
         let mut numbers: Vec<u32> = self.callers.keys().copied().collect();
         numbers.sort_unstable();
-        if numbers.is_empty() {
-            return;
-        }
-        let number = numbers[pick % numbers.len()];
-        let caller = self.callers.remove(&number).unwrap();
-        self.conn.cancel(caller.slot);
+        let number = *numbers.get(pick.checked_rem(numbers.len())?)?;
+        let caller = self.callers.remove(&number)?;
+        Some((number, caller))
     }
 
     fn flush(&mut self, bytes: usize) {
@@ -305,6 +319,9 @@ impl World {
             self.callers.len()
         );
         assert_eq!(self.conn.out.unanswered(), 0);
+        for &number in &self.withdrawn {
+            self.check_untouched(number);
+        }
         for (key, executed) in &self.server.executed {
             let number: u32 = key.split('.').next().unwrap().parse().unwrap();
             let may_repeat = repeatable(number) && self.policy != RetryPolicy::Never;
@@ -328,6 +345,7 @@ fn read<Q: Request>(conn: &mut Conn, slot: SlotId, waker: &Waker, request: &Q) -
 enum Event {
     Submit { two: bool },
     Cancel(usize),
+    Withdraw(usize),
     Flush(usize),
     Run(usize),
     Deliver(usize),
@@ -341,6 +359,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         8 => any::<bool>().prop_map(|two| Event::Submit { two }),
         2 => any::<usize>().prop_map(Event::Cancel),
+        2 => any::<usize>().prop_map(Event::Withdraw),
         6 => (0usize..200).prop_map(Event::Flush),
         6 => (0usize..6).prop_map(Event::Run),
         6 => (0usize..60).prop_map(Event::Deliver),
@@ -372,6 +391,7 @@ proptest! {
             match event {
                 Event::Submit { two } => world.submit(two),
                 Event::Cancel(pick) => world.cancel(pick),
+                Event::Withdraw(pick) => world.withdraw(pick),
                 Event::Flush(bytes) => world.flush(bytes),
                 Event::Run(commands) => world.server.run(commands),
                 Event::Deliver(bytes) => world.deliver(bytes),
