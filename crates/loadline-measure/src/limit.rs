@@ -170,11 +170,16 @@ impl FromStr for Slo {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let limit: Limit = text.parse()?;
         let refused = |reason: &str| Error::Limit {
             text: shortened(text),
             reason: reason.to_owned(),
         };
+        if !text.contains(['<', '>']) {
+            return Err(refused(
+                "expected a percentile, `<` and a time, such as `p99<2ms`",
+            ));
+        }
+        let limit: Limit = text.parse()?;
         if limit.case.is_some() {
             return Err(refused(
                 "expected no case, because a single load is searched",
@@ -408,6 +413,7 @@ mod tests {
             ("mean<2ms", "a percentile of the response time"),
             ("throughput>5k", "a percentile of the response time"),
             ("p99<2", "a value with a unit"),
+            ("p99", "such as `p99<2ms`"),
         ] {
             let message = text.parse::<Slo>().unwrap_err().to_string();
             assert!(message.contains(reason), "{text}: {message}");

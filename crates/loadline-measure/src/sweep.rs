@@ -1,5 +1,6 @@
 //! The fastest way of calling in each setting of a sweep over call modes.
 
+use crate::compare::Supported;
 use crate::record::{Case, Mode};
 use crate::sizes::{self, Answer};
 
@@ -15,10 +16,22 @@ pub struct Fastest<'c> {
     pub(crate) is_sized: bool,
     /// Other modes whose rounds overlap with those of the fastest.
     pub rivals: Vec<&'c Mode>,
-    /// The slowest mode, if its rounds lie apart, and how many times as fast as it `case` is.
-    pub slowest: Option<(&'c Mode, f64)>,
+    /// The slowest mode, if its rounds lie apart.
+    pub slowest: Option<Slowest<'c>>,
     /// The judgement of the sizes of the mode, if several were measured.
     pub sizes: Option<Answer>,
+}
+
+/// The slowest call mode of a setting.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slowest<'c> {
+    /// The mode.
+    pub mode: &'c Mode,
+    /// How many times as fast the fastest mode is.
+    pub times: f64,
+    /// Whether `times` is what the rounds show at least: the slowest round of the one mode over the fastest of the other,
+    /// because their range is too wide for a ratio.
+    pub is_bound: bool,
 }
 
 /// The fastest mode of each setting: latency, operation and codec, in the order in which they were measured.
@@ -81,10 +94,7 @@ fn fastest_of<'c>(here: &[&'c Case]) -> Option<Fastest<'c>> {
     let chosen = case.unwrap_or(best);
     let slowest = slowest
         .filter(|(mode, _)| **mode != best.scenario.mode && !rivals.contains(mode))
-        .map(|(mode, case)| {
-            let rate = case.throughput_ops_per_s.max(1e-9);
-            (mode, chosen.throughput_ops_per_s / rate)
-        });
+        .and_then(|(_, case)| Slowest::of(case, chosen));
     Some(Fastest {
         case: chosen,
         is_sized: case.is_some(),
@@ -92,6 +102,34 @@ fn fastest_of<'c>(here: &[&'c Case]) -> Option<Fastest<'c>> {
         slowest,
         sizes,
     })
+}
+
+impl<'c> Slowest<'c> {
+    /// The mode of `case` compared with the cell `fastest`; `None` if their rounds show no factor.
+    fn of(case: &'c Case, fastest: &Case) -> Option<Self> {
+        let of = |times, is_bound| Self {
+            mode: &case.scenario.mode,
+            times,
+            is_bound,
+        };
+        let ranges = range(fastest).zip(range(case));
+        let bounds = ranges.map(|(fast, slow)| (fast.0 / slow.1, fast.1 / slow.0));
+        match bounds.map(|bounds| Supported::of(bounds, false)) {
+            None | Some(Supported::Ratio) => {
+                let rate = case.throughput_ops_per_s.max(1e-9);
+                Some(of(fastest.throughput_ops_per_s / rate, false))
+            }
+            Some(Supported::Bound(bound)) if bound > 1.0 => Some(of(bound, true)),
+            _ => None,
+        }
+    }
+}
+
+/// The throughput of the slowest and of the fastest round of a cell.
+fn range(case: &Case) -> Option<(f64, f64)> {
+    let rates = case.rounds.iter().map(|round| round.throughput_ops_per_s);
+    let ranges = rates.map(|rate| (rate, rate));
+    ranges.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
 }
 
 /// Whether `case` has the highest count of its mode.
@@ -106,11 +144,6 @@ fn is_largest(here: &[&Case], case: &Case) -> bool {
 /// The other modes that can be as fast as the mode of `best`: the rounds of their fastest cells overlap with those of
 /// `best`. The cells of two modes share no rounds, so they are not compared in pairs.
 fn rivals<'c>(best: &Case, cells: impl Iterator<Item = &'c Case>) -> Vec<&'c Mode> {
-    let range = |case: &Case| {
-        let rates = case.rounds.iter().map(|round| round.throughput_ops_per_s);
-        let ranges = rates.map(|rate| (rate, rate));
-        ranges.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
-    };
     let mut fastest: Vec<&Case> = Vec::new();
     for cell in cells.filter(|cell| cell.scenario.mode != best.scenario.mode) {
         let mut of_mode = fastest.iter_mut();
@@ -170,7 +203,10 @@ mod tests {
                 None
             };
             let slowest = fastest.slowest.as_ref();
-            let slowest = slowest.map(|(mode, times)| format!("{times:.1} x {mode}"));
+            let slowest = slowest.map(|slowest| {
+                let lead = if slowest.is_bound { ">" } else { "" };
+                format!("{lead}{:.1} x {}", slowest.times, slowest.mode)
+            });
             format!(
                 "{} {size:?} {:?} {slowest:?}",
                 scenario.mode, fastest.rivals
@@ -259,6 +295,19 @@ mod tests {
             rates(1_000.0, 990.0),
         ];
         assert_eq!(curve(quiet), [r#"batch Some(1000) [] Some("2.0 x sync")"#]);
+    }
+
+    #[test]
+    fn factor_over_the_slowest_mode_is_a_bound_where_rounds_vary_too_much_for_a_ratio() {
+        let factor = |sync: &[f64]| {
+            let mean = sync.iter().sum::<f64>() / sync.len() as f64;
+            let batch = with_rounds(cell("batch", Some(1_000), 100, 1_000.0), &[950.0, 1_050.0]);
+            let sync = with_rounds(cell("sync", Some(1_000), 1, mean), sync);
+            shown(&[sync, batch])
+        };
+        let shown = |text: &str| [format!("batch Some(100) [] Some({text:?})")];
+        assert_eq!(factor(&[95.0, 105.0]), shown("10.0 x sync"));
+        assert_eq!(factor(&[20.0, 190.0]), shown(">5.0 x sync"));
     }
 
     /// A batch that is faster on average, but not in every round.

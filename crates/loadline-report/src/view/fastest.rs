@@ -60,10 +60,12 @@ fn clause(modes: &str, settings: &[&Fastest<'_>], all: usize) -> Option<String> 
         some => format!(" in {} of {all} settings", some.len()),
     };
     let times = settings.iter().filter_map(|one| one.slowest.as_ref());
-    let range = times.clone().map(|(_, times)| *times);
+    let range = times.clone().map(|slowest| slowest.times);
+    let is_bound = times.clone().any(|slowest| slowest.is_bound);
+    let lead = if is_bound { "at least " } else { "" };
     let least = range.clone().reduce(f64::min);
     let factor = least.zip(range.reduce(f64::max)).map(|(least, most)| {
-        let mut slowest: Vec<String> = times.map(|(mode, _)| mode.to_string()).collect();
+        let mut slowest: Vec<String> = times.map(|one| one.mode.to_string()).collect();
         slowest.sort_unstable();
         slowest.dedup();
         let [least, most] = [least, most].map(factor);
@@ -72,7 +74,7 @@ fn clause(modes: &str, settings: &[&Fastest<'_>], all: usize) -> Option<String> 
         } else {
             format!("{least} to {most}")
         };
-        format!(", {range} times as fast as {}", slowest.join(" or "))
+        format!(", {lead}{range} times as fast as {}", slowest.join(" or "))
     });
     Some(format!(
         "{modes}{open}{whereabouts}{}",
@@ -120,7 +122,10 @@ pub(super) fn section(record: &Record) -> Option<Section> {
         let against = setting.slowest.as_ref();
         let against = against.map_or_else(
             || "-".to_owned(),
-            |(mode, times)| format!("{} x {mode}", factor(*times)),
+            |slowest| {
+                let lead = if slowest.is_bound { ">" } else { "" };
+                format!("{lead}{} x {}", factor(slowest.times), slowest.mode)
+            },
         );
         let latency = match scenario.latency_ns {
             0 => "none".to_owned(),

@@ -3,7 +3,7 @@
 use loadline_measure::Metric;
 use loadline_measure::record::{Case, LeftOut, Link, Record};
 use loadline_measure::sizes::{self, Answer};
-use loadline_measure::words;
+use loadline_measure::{sweep, words};
 
 use crate::document::{
     Axis, Block, Cell, Column, Item, Lines, Mark, Plot, Row, RowGroup, Scale, Section, Series,
@@ -13,6 +13,9 @@ use crate::document::{
 /// Legend of the tables.
 const LEGEND: &str = "Times are those of all operations of a column; ~ is extrapolated from as many as the budget of a cell allowed. Operations per second, quantiles and CPU (microseconds of the client) are those of the highest count that was measured, per operation: in a call of many, each takes as long as the call.";
 
+/// Legend of factors that are bounds.
+const BOUND: &str = "A factor such as \">5.0\" is the slowest round of one mode over the fastest of the other, where noise makes the ratio too uncertain to quote.";
+
 /// Legend of the last column of a table.
 const INSTRUCTIONS: &str = "instr.: instructions in user space that the client executes per operation, with the choice of keys and the check of replies; counted once for each mode, with no added latency. They are not time: caches, the kernel and waiting are not in them.";
 
@@ -20,7 +23,10 @@ const INSTRUCTIONS: &str = "instr.: instructions in user space that the client e
 pub(super) fn legend(record: &Record) -> Vec<&str> {
     let is_counted = record.cases.iter().any(|case| case.client_work.is_some());
     let instructions = is_counted.then_some(INSTRUCTIONS);
-    let lines = std::iter::once(LEGEND).chain(instructions);
+    let settings = sweep::fastest(&record.cases);
+    let mut slowest = settings.iter().filter_map(|setting| setting.slowest);
+    let bound = slowest.any(|slowest| slowest.is_bound).then_some(BOUND);
+    let lines = std::iter::once(LEGEND).chain(bound).chain(instructions);
     lines.chain(record.not_counted.as_deref()).collect()
 }
 
