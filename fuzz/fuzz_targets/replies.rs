@@ -32,7 +32,7 @@ fn skip<'a>(mut pieces: impl Iterator<Item = &'a [u8]>, limits: Limits) -> Skips
     let mut kinds = Vec::new();
     let end = pieces.try_for_each(|piece| {
         skipper.feed(piece, |reply| {
-            kinds.push((reply.kind, reply.error.to_vec()))
+            kinds.push((reply.kind, reply.error.to_vec()));
         })
     });
     (kinds, end)

@@ -1,5 +1,5 @@
-//! The features that the checks of the workspace use: all but those that build RocksDB, whose C++ takes longer to compile
-//! than all other checks together.
+//! The features that the checks of the workspace use: all but those that build RocksDB or the fuzzing engine, whose C++ takes
+//! longer to compile than all other checks together.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,10 @@ use serde::Deserialize;
 
 use crate::metadata;
 
-/// The feature that is left out, in every crate.
-const HEAVY: &str = "rocksdb";
+/// The features that are left out, in every crate.
+const HEAVY: [&str; 2] = ["libfuzzer", "rocksdb"];
+/// The feature of this project's own fuzz targets, which no application chooses.
+const FUZZING: &str = "fuzzing";
 /// The set of features of those who name none.
 const DEFAULT: &str = "default";
 
@@ -82,7 +84,7 @@ fn alone_of(metadata: &Metadata) -> Vec<Alone> {
     let mut sets = Vec::new();
     for package in &metadata.packages {
         let mut features: Vec<&str> = (package.features.keys().map(String::as_str))
-            .filter(|feature| *feature != DEFAULT && package.is_library())
+            .filter(|feature| ![DEFAULT, FUZZING].contains(feature) && package.is_library())
             .filter(|feature| {
                 let full = format!("{}/{feature}", package.name);
                 !is_heavy(metadata, &full, &mut Vec::new())
@@ -99,7 +101,7 @@ fn alone_of(metadata: &Metadata) -> Vec<Alone> {
     sets
 }
 
-/// The features that do not enable the one that is left out.
+/// The features that do not enable one that is left out.
 fn light(metadata: &Metadata) -> Vec<String> {
     let packages = metadata.packages.iter();
     let all = packages.flat_map(|package| {
@@ -110,12 +112,12 @@ fn light(metadata: &Metadata) -> Vec<String> {
         .collect()
 }
 
-/// Whether `feature`, as `package/feature`, enables the one that is left out. `seen` are those on the way to it.
+/// Whether `feature`, as `package/feature`, enables one that is left out. `seen` are those on the way to it.
 fn is_heavy(metadata: &Metadata, feature: &str, seen: &mut Vec<String>) -> bool {
     let Some((name, feature)) = feature.split_once('/') else {
         return false;
     };
-    if feature == HEAVY {
+    if HEAVY.contains(&feature) {
         return true;
     }
     let full = format!("{name}/{feature}");

@@ -9,13 +9,10 @@ pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> any
     run(&cargo(), arguments, environment)
 }
 
-/// The workspace of the fuzz targets.
-const FUZZ_MANIFEST: &str = "fuzz/Cargo.toml";
-
 /// A check and its name.
 type Check = (&'static str, fn() -> anyhow::Result<()>);
 
-const CHECKS: [Check; 11] = [
+const CHECKS: [Check; 9] = [
     ("format", || run_cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         let arguments = features::clippy(&[])?;
@@ -40,16 +37,6 @@ const CHECKS: [Check; 11] = [
         let packages = ["-p", "cache-peers", "-p", "client-peers"];
         let arguments = ["fmt", "--check", "--manifest-path", peers::MANIFEST];
         run_cargo(&[&arguments[..], &packages].concat(), &[])
-    }),
-    ("format of the fuzz targets", || {
-        run_cargo(&["fmt", "--check", "--manifest-path", FUZZ_MANIFEST], &[])
-    }),
-    // With cargo-fuzz's settings but without the fuzzing engine, which needs a C++ compiler and minutes.
-    ("clippy of the fuzz targets", || {
-        let arguments = ["clippy", "--locked", "--no-default-features"];
-        let rest = ["--manifest-path", FUZZ_MANIFEST, "--", "-D", "warnings"];
-        let environment = [("RUSTFLAGS", "--cfg fuzzing")];
-        run_cargo(&[&arguments[..], &rest].concat(), &environment)
     }),
     ("docs", || {
         let arguments = [

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::{circles, layers, metadata, say, uses};
 
 /// The storey of each crate. Every crate must be listed.
-const STOREYS: [(&str, u32); 13] = [
+const STOREYS: [(&str, u32); 14] = [
     ("loadline", 3),
     ("loadline-cache", 2),
     ("loadline-client", 1),
@@ -27,6 +27,7 @@ const STOREYS: [(&str, u32); 13] = [
     // The checks are above all crates.
     ("xtask", 9),
     ("instructions", 9),
+    ("loadline-fuzz", 9),
 ];
 
 /// The workspace crates that a room can use, if that is less than everything below it: the client must not

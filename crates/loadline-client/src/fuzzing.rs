@@ -1,5 +1,5 @@
 //! The doors of the fuzz targets in `fuzz/`: a server that says anything, and the parts of the client that
-//! hear it. It is there with `--cfg fuzzing` alone.
+//! hear it.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -62,7 +62,8 @@ mod events;
 mod facts;
 mod flags;
 mod from_reply;
-#[cfg(all(fuzzing, feature = "tokio"))]
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
 pub mod fuzzing;
 mod lending;
 mod meter;

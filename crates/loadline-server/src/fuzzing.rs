@@ -1,5 +1,4 @@
-//! The entry point of the fuzz target `commands`: arbitrary requests to a server without sockets. Compiled
-//! only with `--cfg fuzzing`.
+//! The entry point of the fuzz target `commands`: arbitrary requests to a server without sockets.
 
 use loadline_resp::{Limits, RequestParser, Skipper};
 

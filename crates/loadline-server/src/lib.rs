@@ -25,7 +25,8 @@ mod buffer;
 mod commands;
 mod connection;
 mod error;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
 pub mod fuzzing;
 mod listen;
 mod lookahead;
