@@ -66,6 +66,8 @@ pub(crate) fn clippy(more: &[&str]) -> anyhow::Result<Vec<String>> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Alone {
     pub(crate) package: String,
+    /// The argument of cargo that selects the library, or the program of a package without one.
+    pub(crate) target: String,
     /// Empty for none.
     pub(crate) feature: String,
 }
@@ -93,8 +95,14 @@ fn alone_of(metadata: &Metadata) -> Vec<Alone> {
         if !package.features.is_empty() {
             features.insert(0, "");
         }
+        let target = if package.is_library() {
+            "--lib".to_owned()
+        } else {
+            format!("--bin={}", package.name)
+        };
         sets.extend(features.into_iter().map(|feature| Alone {
             package: package.name.clone(),
+            target: target.clone(),
             feature: feature.to_owned(),
         }));
     }
@@ -182,10 +190,14 @@ mod tests {
         };
         assert_eq!(light(&metadata), ["lab/light", "lab/loop", "cache/light"]);
         let alone = alone_of(&metadata);
-        let alone: Vec<(&str, &str)> = (alone.iter())
-            .map(|set| (set.package.as_str(), set.feature.as_str()))
+        let alone: Vec<[&str; 3]> = (alone.iter())
+            .map(|set| [&set.package, &set.target, &set.feature].map(String::as_str))
             .collect();
-        let expected = [("lab", ""), ("cache", ""), ("cache", "light")];
+        let expected = [
+            ["lab", "--bin=lab", ""],
+            ["cache", "--lib", ""],
+            ["cache", "--lib", "light"],
+        ];
         assert_eq!(alone, expected);
     }
 
