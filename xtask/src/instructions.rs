@@ -30,7 +30,7 @@ const SAVE: &str = "`cargo xtask instructions --save` saves them";
 
 /// Counts and their environment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Counts {
+pub(crate) struct Counts {
     /// The version of the compiler.
     rustc: String,
     /// The version of valgrind.
@@ -41,27 +41,31 @@ struct Counts {
     functions: BTreeMap<String, f64>,
 }
 
-/// Counts again and compares with the saved counts, or replaces them if `save` is set.
+/// Counts again and replaces the saved counts.
 ///
 /// # Errors
-/// If a function executes 3 % more than its saved count, if the functions differ from those of the file, or
-/// if counting fails.
-pub(crate) fn check(save: bool) -> anyhow::Result<()> {
+/// If counting or writing fails.
+pub(crate) fn save() -> anyhow::Result<()> {
     let now = count()?;
-    if save {
-        let text = serde_json::to_string_pretty(&now)?;
-        std::fs::write(FILE, format!("{text}\n"))
-            .with_context(|| format!("{FILE} could not be written"))?;
-        for (name, count) in &now.functions {
-            say(&format!("instructions: {name}: {count}"));
-        }
-        return Ok(());
+    let text = serde_json::to_string_pretty(&now)?;
+    std::fs::write(FILE, format!("{text}\n"))
+        .with_context(|| format!("{FILE} could not be written"))?;
+    for (name, count) in &now.functions {
+        say(&format!("instructions: {name}: {count}"));
     }
+    Ok(())
+}
+
+/// Compares counts with the saved counts.
+///
+/// # Errors
+/// If a function executes 3 % more than its saved count, or if the functions differ from those of the file.
+pub(crate) fn check(now: &Counts) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(FILE)
         .with_context(|| format!("{FILE} could not be read; {SAVE}"))?;
     let saved: Counts =
         serde_json::from_str(&text).with_context(|| format!("{FILE} is invalid"))?;
-    let verdict = judge(&saved, &now);
+    let verdict = judge(&saved, now);
     for line in &verdict.lines {
         say(&format!("instructions: {line}"));
     }
@@ -129,20 +133,16 @@ fn judge(saved: &Counts, now: &Counts) -> Verdict {
     verdict
 }
 
-/// Builds the program with the measured functions.
+/// Builds the program with the measured functions and counts what they execute.
 ///
 /// # Errors
-/// If it does not build.
-pub(crate) fn build() -> anyhow::Result<()> {
-    let words = ["build", "--locked", "--package", PROGRAM];
-    run_cargo(&[&words[..], &["--profile", PROGRAM]].concat(), &[])
-}
-
-fn count() -> anyhow::Result<Counts> {
+/// If it does not build, or valgrind is missing or counts nothing.
+pub(crate) fn count() -> anyhow::Result<Counts> {
     if !is_on_path("valgrind") {
         bail!("valgrind is not on PATH; `cargo xtask test --install` installs it");
     }
-    build()?;
+    let words = ["build", "--locked", "--package", PROGRAM];
+    run_cargo(&[&words[..], &["--profile", PROGRAM]].concat(), &[])?;
     let program = target_dir().join(PROGRAM).join(PROGRAM);
     let dir = tempfile::tempdir().context("no directory for the profile of callgrind")?;
     let profile = dir.path().join("profile");

@@ -17,6 +17,8 @@ use crate::{cargo, pool, say};
 /// Programs that run at the same time, each with as many tests as there are CPUs: tests wait for servers and other programs
 /// for half of their time.
 const PROGRAMS: usize = 2;
+/// The program that takes as long as all others together, and so is the first: at the end it would run alone.
+const FIRST: &str = "loadline, test cli";
 /// Sets how many tests of a program run at the same time.
 const THREADS: &str = "RUST_TEST_THREADS";
 /// Repetitions of a failed test.
@@ -121,8 +123,8 @@ pub(crate) fn run_all(programs: &[Program], environment: &[(&str, &str)]) -> any
     totals.verdict()
 }
 
-/// Builds the test programs of the workspace with the features in `features`, in the order in which cargo names them; the doc
-/// tests are the last.
+/// Builds the test programs of the workspace with the features in `features`, in the order in which they are to run: the
+/// longest first, the doc tests last.
 ///
 /// # Errors
 /// If the build fails.
@@ -143,6 +145,9 @@ pub(crate) fn build(features: &str) -> anyhow::Result<Vec<Program>> {
         bail!("the tests could not be built ({status})");
     }
     say(&format!("test: build of the tests: {watch}"));
+    let first = programs.iter().position(|program| program.name == FIRST);
+    let first = first.with_context(|| format!("no program is `{FIRST}`"))?;
+    programs[..=first].rotate_right(1);
     programs.push(Program {
         name: "doc tests".into(),
         command: [&cargo(), "test", "--workspace", features, "--doc", "--"]

@@ -88,21 +88,24 @@ pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
     let programs = programs::build(&features)?;
     let must_be_there = asked.install || is_ci;
     let mut failed = Vec::new();
-    thread::scope(|scope| {
-        // Tests wait for half of their time; meanwhile, what the other steps need is built.
+    thread::scope(|scope| -> anyhow::Result<()> {
+        // Tests wait for some of their time; meanwhile, what the other steps need is made, and instructions are counted, which
+        // takes no quiet machine.
         let made = scope.spawn(|| {
             pool::yield_to_others()?;
             let clients = drivers::prepare(asked.install, must_be_there);
-            instructions::build().map(|()| clients)
+            anyhow::Ok((clients, instructions::count()))
         });
         step("the workspace", &mut failed, || {
             programs::run_all(&programs, environment)
         });
-        step("the drivers", &mut failed, || {
-            drivers::test_all(&made.join().expect("no thread panics")??)
+        let (clients, counts) = made.join().expect("no thread panics")?;
+        step("the drivers", &mut failed, || drivers::test_all(&clients?));
+        step("instructions", &mut failed, || {
+            instructions::check(&counts?)
         });
-        step("instructions", &mut failed, || instructions::check(false));
-    });
+        Ok(())
+    })?;
     if failed.is_empty() {
         return Ok(());
     }
