@@ -117,6 +117,28 @@ pub(super) fn record() -> Record {
     record
 }
 
+/// The longest sentence: losses with several faults, and figures of many digits.
+pub(super) fn lossy() -> Record {
+    let mut record = record();
+    if let Answer::Failover(answer) = &mut record.answer {
+        let mut trial = answer.trials[0].clone();
+        trial.durability = "interval:1s".to_owned();
+        trial.clocks.outage = Some(Gap {
+            to_ns: 12_070 * MS,
+            is_open: true,
+            ..Gap::default()
+        });
+        let audit = &mut trial.audits[0];
+        audit.acknowledged = 123_450;
+        audit.ambiguous = 12_345;
+        if let Some(loss) = &mut audit.loss {
+            loss.count = 12_345;
+        }
+        answer.trials = vec![trial; 8];
+    }
+    record
+}
+
 /// Figures that contradict each other, and names that try to be more than text.
 pub(super) fn hostile() -> Record {
     let mut record = record();
@@ -157,8 +179,19 @@ fn first_sentence_is_the_outage_and_the_losses() {
     let first = one_line(report.split("\n\n").next().unwrap());
     assert_eq!(
         first,
-        "standalone: no write of a writer was acknowledged for 240 ms at most (kill, memory); acknowledged writes \
+        "standalone: no write of a writer was acknowledged for 240 ms at most (kill); acknowledged writes \
          were lost: 120 of 1980 with kill, memory; the outcome of 32 was unknown, and 4 were executed twice."
+    );
+}
+
+#[test]
+fn losses_with_several_faults_are_counted_and_the_worst_is_named() {
+    let report = text(&lossy(), &TERMINAL);
+    let first = one_line(report.split("\n\n").next().unwrap());
+    let part = "8 of 8 faults lost acknowledged writes, at most 12345 of";
+    assert!(
+        first.contains(part) && first.contains("(kill, interval:1s)"),
+        "{first}"
     );
 }
 

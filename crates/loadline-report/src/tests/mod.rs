@@ -270,6 +270,8 @@ fn first_sentence_takes_three_lines_at_most() {
         ("engines", engines::record()),
         ("clients", clients::record()),
         ("tiers", tiers::record()),
+        ("failover", failover::record()),
+        ("lossy failover", failover::lossy()),
     ] {
         let sentence = first_sentence(&record);
         assert!(sentence.lines().count() <= 3, "{name}:\n{sentence}");

@@ -35,7 +35,7 @@ pub(super) fn found(answer: &Failover) -> String {
         return NOTHING.to_owned();
     };
     let topology = &answer.topology;
-    let most = if answer.trials.len() > 1 {
+    let most = if answer.trials.len() > 1 && !outage.is_open {
         " at most"
     } else {
         ""
@@ -43,7 +43,7 @@ pub(super) fn found(answer: &Failover) -> String {
     format!(
         "{topology}: no write of a writer was acknowledged for {}{most} ({}); {}; {}",
         length(&outage),
-        name(trial),
+        trial.fault,
         losses(answer),
         duplicates(answer)
     )
@@ -51,25 +51,20 @@ pub(super) fn found(answer: &Failover) -> String {
 
 fn losses(answer: &Failover) -> String {
     let acknowledged = total(answer, Trial::acknowledged);
-    let lossy = || answer.trials.iter().filter(|trial| trial.lost() > 0);
-    let each = |trial: &Trial| {
-        let all = words::amount(trial.acknowledged());
-        format!(
-            "{} of {all} with {}",
-            words::amount(trial.lost()),
-            name(trial)
-        )
+    let trials = answer.trials.iter();
+    let lossy: Vec<&Trial> = trials.filter(|trial| trial.lost() > 0).collect();
+    let Some(worst) = lossy.iter().copied().max_by_key(|trial| trial.lost()) else {
+        let all = words::amount(acknowledged);
+        return format!("none of {all} acknowledged writes was lost");
     };
-    let each: Vec<String> = lossy().map(each).collect();
-    match each.as_slice() {
-        [] => format!(
-            "none of {} acknowledged writes was lost",
-            words::amount(acknowledged)
+    let [lost, all] = [worst.lost(), worst.acknowledged()].map(words::amount);
+    let name = name(worst);
+    match lossy.len() {
+        1 => format!("acknowledged writes were lost: {lost} of {all} with {name}"),
+        count => format!(
+            "{count} of {} faults lost acknowledged writes, at most {lost} of {all} ({name})",
+            answer.trials.len()
         ),
-        each => {
-            let each: Vec<&str> = each.iter().map(String::as_str).collect();
-            format!("acknowledged writes were lost: {}", words::few(&each))
-        }
     }
 }
 
