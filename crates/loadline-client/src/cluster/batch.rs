@@ -123,7 +123,7 @@ impl<'p> Batch<'p> {
     }
 
     /// The deadline of the request.
-    #[cfg(feature = "tokio")]
+    #[cfg(any(test, feature = "tokio"))]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
