@@ -10,6 +10,7 @@ mod apart;
 #[expect(dead_code, reason = "the tests of the client use all of it")]
 mod cluster;
 mod engines;
+mod faults;
 #[cfg(feature = "postcard")]
 mod floors;
 mod hedged;

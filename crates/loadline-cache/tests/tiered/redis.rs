@@ -74,7 +74,7 @@ impl Redis {
         assert!(status.unwrap().success());
     }
 
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
