@@ -46,6 +46,9 @@ pub(crate) struct Recovered {
     pub(crate) operations: u64,
 }
 
+/// A hint, or the reason why it is not used.
+type OpenedHint = Result<StoredHint, Ignored>;
+
 /// The result of a walk over the files.
 #[derive(Debug, Default)]
 pub(crate) struct Examined {
@@ -171,21 +174,7 @@ pub(crate) fn examine(storage: &dyn Storage, hints: Hints) -> Result<Examined, E
     // can have a meaning.
     let is_joined = |(index, id): (usize, &u32)| newest - id == (ids.len() - 1 - index) as u32;
     let first = ids.iter().enumerate().position(is_joined).unwrap_or(0);
-    let mut files = vec![];
-    for id in &ids[first..] {
-        files.push(open(storage, *id)?);
-    }
-    // All heads and hints are announced before the first one is read, so that the disk has work.
-    let stored: Vec<_> = files
-        .iter()
-        .map(|file| {
-            let has_hint = hint_ids.contains(&file.id);
-            has_hint.then(|| StoredHint::open(storage, file.id, file.bytes))
-        })
-        .collect();
-    for file in &mut files {
-        file.read_head(storage)?;
-    }
+    let (mut files, stored) = open_all(storage, &ids[first..], &hint_ids)?;
     for (index, hint) in stored.into_iter().enumerate() {
         let next = files.get(index + 1).and_then(|next| next.head);
         files[index].look(storage, next.as_ref(), hints, hint)?;
@@ -235,7 +224,33 @@ pub(crate) fn examine(storage: &dyn Storage, hints: Hints) -> Result<Examined, E
     })
 }
 
-/// Opens a segment, and announces that its head is read.
+/// Opens segments and their hints, and reads the heads of the segments.
+fn open_all(
+    storage: &dyn Storage,
+    ids: &[u32],
+    hint_ids: &BTreeSet<u32>,
+) -> Result<(Vec<SegmentFile>, Vec<Option<OpenedHint>>), Error> {
+    let (mut files, mut announced) = (vec![], vec![]);
+    for id in ids {
+        let mut file = open(storage, *id)?;
+        if !file.read_cached_head(storage)? {
+            announced.push(files.len());
+        }
+        files.push(file);
+    }
+    // All heads and hints that are not in memory are announced before the first one is read, so that the disk has work.
+    let stored = files.iter().map(|file| {
+        let has_hint = hint_ids.contains(&file.id);
+        has_hint.then(|| StoredHint::open(storage, file.id, file.bytes))
+    });
+    let stored = stored.collect();
+    for index in announced {
+        files[index].read_head(storage)?;
+    }
+    Ok((files, stored))
+}
+
+/// Opens a segment.
 fn open(storage: &dyn Storage, id: u32) -> Result<SegmentFile, Error> {
     let name = segment::name(id);
     let path = storage.path(&name);
@@ -249,11 +264,6 @@ fn open(storage: &dyn Storage, id: u32) -> Result<SegmentFile, Error> {
             reason: "the file is longer than a segment can be",
         });
     }
-    let head = HEAD_BYTES.min(bytes as usize);
-    file.announce(Access::Range {
-        offset: 0,
-        bytes: head,
-    });
     Ok(SegmentFile {
         id,
         name,
@@ -266,18 +276,35 @@ fn open(storage: &dyn Storage, id: u32) -> Result<SegmentFile, Error> {
 }
 
 impl SegmentFile {
+    /// Reads the head of the segment if it is in memory. Otherwise, announces that it is read, and returns false.
+    fn read_cached_head(&mut self, storage: &dyn Storage) -> Result<bool, Error> {
+        let mut head = [0; HEAD_BYTES];
+        let head = &mut head[..HEAD_BYTES.min(self.bytes as usize)];
+        let is_cached = self.file.read_cached(0, head) == Some(head.len());
+        if is_cached {
+            self.take_head(storage, head)?;
+        } else {
+            let bytes = head.len();
+            self.file.announce(Access::Range { offset: 0, bytes });
+        }
+        Ok(is_cached)
+    }
+
     /// Reads the head of the segment.
     fn read_head(&mut self, storage: &dyn Storage) -> Result<(), Error> {
-        let path = || storage.path(&self.name);
         let mut head = [0; HEAD_BYTES];
         let head = &mut head[..HEAD_BYTES.min(self.bytes as usize)];
         let read = self.file.read_at(0, head);
-        read.map_err(|error| Error::io(&path(), error))?;
+        read.map_err(|error| Error::io(&storage.path(&self.name), error))?;
+        self.take_head(storage, head)
+    }
+
+    fn take_head(&mut self, storage: &dyn Storage, head: &[u8]) -> Result<(), Error> {
         self.head = match Head::decode(head, self.id) {
             Ok(head) => Some(head),
             Err(BadHead::Damaged) => None,
             Err(BadHead::Version(version)) => {
-                let path = path();
+                let path = storage.path(&self.name);
                 return Err(Error::Version { path, version });
             }
         };
@@ -290,7 +317,7 @@ impl SegmentFile {
         storage: &dyn Storage,
         next: Option<&Head>,
         hints: Hints,
-        stored: Option<Result<StoredHint, Ignored>>,
+        stored: Option<OpenedHint>,
     ) -> Result<(), Error> {
         let sealed = self.head.zip(next);
         let sealed = sealed.and_then(|(head, next)| Sealed::new(head, next));

@@ -1,14 +1,14 @@
 //! A directory of the file system.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read};
+use std::io::{self, IoSliceMut, Read};
 use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fstatfs, fstatvfs};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::lazy::LazyMapping;
 use super::mapped::{Mapping, write_back};
@@ -331,6 +331,11 @@ impl Stored for File {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.read_exact_at(buffer, offset)
+    }
+
+    fn read_cached(&self, offset: u64, buffer: &mut [u8]) -> Option<usize> {
+        let buffers = &mut [IoSliceMut::new(buffer)];
+        preadv2(self, buffers, offset, ReadWriteFlags::NOWAIT).ok()
     }
 
     fn mapped(&self, _: u64, _: usize) -> Option<&[u8]> {

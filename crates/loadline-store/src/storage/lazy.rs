@@ -52,6 +52,10 @@ impl Stored for LazyMapping {
         }
     }
 
+    fn read_cached(&self, offset: u64, buffer: &mut [u8]) -> Option<usize> {
+        self.file.read_cached(offset, buffer)
+    }
+
     #[inline]
     fn mapped(&self, offset: u64, bytes: usize) -> Option<&[u8]> {
         self.map()?.mapped(offset, bytes)
@@ -112,6 +116,11 @@ mod tests {
         });
         assert_eq!(read(2, 3).unwrap(), b"cde");
         assert!(read(6, 3).is_err());
+        // The file system can lack this way of reading.
+        let mut cached = [0; 9];
+        if let Some(bytes) = lazy.read_cached(2, &mut cached) {
+            assert_eq!(&cached[..bytes], b"cdefgh");
+        }
         lazy.sync().unwrap();
         assert!(lazy.existing().is_none());
         assert_eq!(lazy.mapped(2, 3), Some(&b"cde"[..]));

@@ -109,6 +109,13 @@ pub(crate) trait Stored: Debug + Send + Sync {
     /// Reads `buffer.len()` bytes at `offset`.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
+    /// Reads up to `buffer.len()` bytes at `offset`, if that takes no wait for the disk, and returns their number. It is
+    /// smaller where the file ends or where the next bytes, from the start of a page on, are not in memory. `None` where no
+    /// bytes can be read this way.
+    fn read_cached(&self, _offset: u64, _buffer: &mut [u8]) -> Option<usize> {
+        None
+    }
+
     /// Bytes that were written, where they lie in memory; `None` where the file is not mapped or the range was
     /// not written yet.
     fn mapped(&self, offset: u64, bytes: usize) -> Option<&[u8]>;

@@ -17,6 +17,7 @@ mod upkeep;
 mod wakeup;
 mod writer;
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -441,15 +442,17 @@ impl Store {
     /// Those of [`sync`](Self::sync), and [`Error::Full`] where there is no room for a last record of 24 bytes; the
     /// data has reached the disk then.
     pub fn close(mut self) -> Result<(), Error> {
-        /// Hints that are written now at most. The thread in the background has written the older ones, unless the store was
-        /// opened just before.
-        const MOST_HINTS: u32 = 16;
+        /// Hints that are written now at most, of large and of small segments, and bytes of segments that are small together.
+        /// The thread in the background has written the older ones, unless the store was opened just before.
+        const MOST_HINTS: RangeInclusive<u64> = 16..=256;
+        const SMALL_BYTES: u64 = 64 << 20;
         self.upkeep = None;
         let Some(disk) = self.inner.written_disk() else {
             return Ok(());
         };
         disk.log.finish()?;
-        let mut left = MOST_HINTS;
+        let of_small = SMALL_BYTES / disk.log.segment_bytes().max(1);
+        let mut left = of_small.clamp(*MOST_HINTS.start(), *MOST_HINTS.end());
         disk.log
             .write_hints(self.inner.options.value_in_log_bytes, || {
                 let stops = left == 0;

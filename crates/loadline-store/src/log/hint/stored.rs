@@ -21,6 +21,9 @@ pub(crate) enum Hints {
 /// Bytes of a hint that stays in memory between its two readings.
 const MOST_COPIED: u64 = 4 << 10;
 
+/// The least size of a page of any machine.
+const LEAST_PAGE_BYTES: usize = 4 << 10;
+
 /// A hint that stays.
 #[derive(Debug)]
 pub(crate) struct FoundHint {
@@ -70,6 +73,8 @@ impl Looked {
 pub(crate) struct StoredHint {
     file: Arc<dyn Stored>,
     bytes: u64,
+    /// Its content, if that was in memory already.
+    cached: Option<Vec<u8>>,
 }
 
 impl StoredHint {
@@ -80,17 +85,27 @@ impl StoredHint {
         segment_bytes: u64,
     ) -> Result<Self, Ignored> {
         let file = storage.open_to_copy(&name(id));
-        let opened = file.and_then(|file| Ok((file.len()?, file)));
-        let (bytes, file) = opened.map_err(|_| Ignored::Unreadable)?;
+        let file = file.map_err(|_| Ignored::Unreadable)?;
+        let cached = read_cached(&*file);
+        let bytes = match &cached {
+            Some(all) => all.len() as u64,
+            None => file.len().map_err(|_| Ignored::Unreadable)?,
+        };
         // The memory that it takes is limited by that of the segment.
         if bytes == 0 || bytes > segment_bytes {
             return Err(Ignored::Damaged);
         }
-        file.announce(Access::Range {
-            offset: 0,
-            bytes: bytes as usize,
-        });
-        Ok(Self { file, bytes })
+        if cached.is_none() {
+            file.announce(Access::Range {
+                offset: 0,
+                bytes: bytes as usize,
+            });
+        }
+        Ok(Self {
+            file,
+            bytes,
+            cached,
+        })
     }
 
     /// Looks at the hint of the segment in the file `segment` of `bytes` bytes.
@@ -157,11 +172,22 @@ impl StoredHint {
         if self.bytes > sealed.most_bytes() {
             return Err(Ignored::Damaged);
         }
-        let read = with_bytes(&*self.file, 0, self.bytes as usize, |all| {
-            look(all, &Hint::read(all, sealed)?)
-        });
+        let look = |all: &[u8]| look(all, &Hint::read(all, sealed)?);
+        if let Some(all) = &self.cached {
+            return look(all);
+        }
+        let read = with_bytes(&*self.file, 0, self.bytes as usize, look);
         read.unwrap_or(Err(Ignored::Unreadable))
     }
+}
+
+/// The content of a file shorter than a page, if it is in memory: its length and its content in one call of the system.
+fn read_cached(file: &dyn Stored) -> Option<Vec<u8>> {
+    let mut first = vec![0; LEAST_PAGE_BYTES];
+    // Fewer bytes than a page were not cut short by one that is not in memory.
+    let bytes = file.read_cached(0, &mut first);
+    first.truncate(bytes.filter(|&bytes| bytes < LEAST_PAGE_BYTES)?);
+    Some(first)
 }
 
 /// The content of a segment according to its hint, which must leave out values of at least `left_out` bytes.
