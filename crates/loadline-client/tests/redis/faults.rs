@@ -1,17 +1,14 @@
 //! Connections that break, servers that go and come back, and writes whose replies are cut off.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use loadline_client::commands::{exists, get, incr, set};
 use loadline_client::multiplexed::Connection;
-use loadline_client::{Client, Error, RetryPolicy};
+use loadline_client::{Error, RetryPolicy};
 use rustix::process::Signal;
 
+use crate::cutter::Cutter;
 use crate::server::{Redis, runtime};
 
 /// Far beyond the time that anything here takes, also on a busy machine.
@@ -171,119 +168,6 @@ fn a_frozen_server_is_noticed_and_the_connection_replaced() {
     });
 }
 
-/// A proxy that forwards requests, and cuts connections instead of forwarding some of the replies.
-pub(crate) struct Cutter {
-    address: SocketAddr,
-    orders: Arc<Orders>,
-    stop: Arc<AtomicBool>,
-}
-
-/// The orders of a proxy, and the counts of its reads and cuts.
-struct Orders {
-    /// Each read of replies whose number is a multiple of this ends with a cut.
-    nth: u64,
-    reads: AtomicU64,
-    /// Whether the next one does.
-    next: AtomicBool,
-    cuts: AtomicU64,
-}
-
-impl Cutter {
-    /// Cuts at every `nth` read of replies.
-    pub(crate) fn start(server: SocketAddr, nth: u64) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let cutter = Self {
-            address: listener.local_addr().unwrap(),
-            orders: Arc::new(Orders {
-                nth,
-                reads: AtomicU64::new(0),
-                next: AtomicBool::new(false),
-                cuts: AtomicU64::new(0),
-            }),
-            stop: Arc::default(),
-        };
-        let (orders, stop) = (Arc::clone(&cutter.orders), Arc::clone(&cutter.stop));
-        std::thread::spawn(move || {
-            for client in listener.incoming() {
-                if stop.load(Ordering::Relaxed) {
-                    return;
-                }
-                let orders = Arc::clone(&orders);
-                std::thread::spawn(move || carry(&client.unwrap(), server, &orders));
-            }
-        });
-        cutter
-    }
-
-    /// Number of cuts so far.
-    pub(crate) fn cuts(&self) -> u64 {
-        self.orders.cuts.load(Ordering::Relaxed)
-    }
-
-    /// Cuts at the next reply.
-    pub(crate) fn cut_next(&self) {
-        self.orders.next.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("redis://{}", self.address)
-    }
-
-    fn client(&self, retry: RetryPolicy) -> Client {
-        let builder = Client::builder().url(&self.url()).unwrap();
-        builder.retry(retry).build()
-    }
-}
-
-impl Drop for Cutter {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        // One more connection, so that the listener looks.
-        drop(TcpStream::connect(self.address));
-    }
-}
-
-impl Orders {
-    /// Whether this read ends with a cut.
-    fn due(&self) -> bool {
-        let read = self.reads.fetch_add(1, Ordering::Relaxed);
-        read % self.nth == self.nth - 1 || self.next.swap(false, Ordering::Relaxed)
-    }
-}
-
-fn carry(client: &TcpStream, server: SocketAddr, orders: &Orders) {
-    let Ok(server) = TcpStream::connect(server) else {
-        return;
-    };
-    let (mut requests, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-    let forward = std::thread::spawn(move || {
-        // Either end may go at any time.
-        let _ = std::io::copy(&mut requests, &mut to_server);
-        let _ = to_server.shutdown(Shutdown::Write);
-    });
-    let (mut from_server, mut replies) = (&server, client);
-    let mut buf = [0; 64 << 10];
-    let mut first = true;
-    while let Ok(bytes) = from_server.read(&mut buf)
-        && bytes > 0
-    {
-        // The first is the handshake.
-        if !first && orders.due() {
-            orders.cuts.fetch_add(1, Ordering::Relaxed);
-            // The first half of the replies still arrives.
-            let _ = replies.write_all(&buf[..bytes / 2]);
-            break;
-        }
-        first = false;
-        if replies.write_all(&buf[..bytes]).is_err() {
-            break;
-        }
-    }
-    let _ = client.shutdown(Shutdown::Both);
-    let _ = server.shutdown(Shutdown::Both);
-    let _ = forward.join();
-}
-
 /// Outcomes that callers were given for their counters.
 #[derive(Default)]
 pub(crate) struct Told {
@@ -322,7 +206,7 @@ fn writes_whose_replies_are_cut_off_are_executed_at_most_once() {
         RetryPolicy::Idempotent,
         RetryPolicy::Never,
     ] {
-        let cutter = Cutter::start(redis.address(), 3);
+        let cutter = Cutter::start(redis.address(), "INCR", 60);
         let tag = format!("{policy:?}");
         let mut told = HashMap::new();
         runtime().block_on(async {
@@ -355,7 +239,7 @@ fn writes_whose_replies_are_cut_off_are_executed_at_most_once() {
 #[test]
 fn a_blocking_connection_does_not_repeat_writes_either() {
     let redis = Redis::start();
-    let cutter = Cutter::start(redis.address(), 5);
+    let cutter = Cutter::start(redis.address(), "INCR", 5);
     let mut connection = cutter.client(RetryPolicy::ReadOnly).blocking().unwrap();
     let mut told = HashMap::new();
     for n in 0..500 {
@@ -376,7 +260,7 @@ fn a_blocking_connection_does_not_repeat_writes_either() {
 #[test]
 fn reads_whose_replies_are_cut_off_are_sent_again() {
     let redis = Redis::start();
-    let cutter = Cutter::start(redis.address(), 5);
+    let cutter = Cutter::start(redis.address(), "EXISTS", 5);
     let mut connection = cutter.client(RetryPolicy::ReadOnly).blocking().unwrap();
     runtime().block_on(async {
         let shared = cutter

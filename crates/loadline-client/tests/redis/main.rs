@@ -13,6 +13,7 @@ mod carried;
 mod catalogue;
 mod commands;
 mod connections;
+mod cutter;
 mod deadlines;
 mod delivery;
 #[cfg(feature = "tls")]

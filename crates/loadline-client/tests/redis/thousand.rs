@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use loadline_client::commands::{incr, publish};
+use loadline_client::commands::{incr, incr_by, publish};
 use loadline_client::pubsub::{Event, PubSub};
-use loadline_client::{Client, Error, blocking, cmd, multiplexed};
+use loadline_client::{Client, Cmd, Error, RetryPolicy, blocking, cmd, multiplexed};
 use rustix::process::Signal;
 
-use crate::faults::{Cutter, judge};
+use crate::cutter::Cutter;
+use crate::faults::judge;
 use crate::server::Redis;
 
 const FAULTS: u64 = 1000;
@@ -28,23 +29,41 @@ const STOPPED: Duration = Duration::from_millis(60);
 
 type Results = HashMap<String, Result<i64, Error>>;
 
+/// The orders of the test to its writers.
+#[derive(Default)]
+struct Orders {
+    stop: AtomicBool,
+    /// One of them sends its next increment as `INCRBY`, whose reply is cut.
+    cut: AtomicBool,
+}
+
+impl Orders {
+    /// The next increment of a writer.
+    fn increment(&self, key: &str) -> Cmd<i64> {
+        if self.cut.swap(false, Ordering::Relaxed) {
+            return incr_by(key, 1).into();
+        }
+        incr(key).into()
+    }
+}
+
 /// Increments each of its counters once per turn until stopped.
-async fn write(connection: multiplexed::Connection, task: u64, stop: Arc<AtomicBool>) -> Results {
+async fn write(connection: multiplexed::Connection, task: u64, orders: Arc<Orders>) -> Results {
     let mut told = HashMap::new();
-    while !stop.load(Ordering::Relaxed) {
+    while !orders.stop.load(Ordering::Relaxed) {
         let key = format!("{task}:{}", told.len());
-        let result = connection.run(incr(&key)).await;
+        let result = connection.run(orders.increment(&key)).await;
         told.insert(key, result);
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     told
 }
 
-fn write_blocking(connection: &mut blocking::Connection, stop: &AtomicBool) -> Results {
+fn write_blocking(connection: &mut blocking::Connection, orders: &Orders) -> Results {
     let mut told = HashMap::new();
-    while !stop.load(Ordering::Relaxed) {
+    while !orders.stop.load(Ordering::Relaxed) {
         let key = format!("blocking:{}", told.len());
-        let result = connection.run(incr(&key));
+        let result = connection.run(orders.increment(&key));
         told.insert(key, result);
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -120,7 +139,7 @@ struct Faults {
     killed: u64,
     cut: u64,
     stopped: u64,
-    /// Connections with subscriptions that were killed or cut, in addition.
+    /// Connections with subscriptions that were replaced, in addition.
     subscribers: u64,
 }
 
@@ -132,8 +151,8 @@ impl Faults {
 
 /// Kills all connections but its own, cuts a reply after its request was executed, or stops the server for
 /// longer than the response timeout. A fault that affected no connection is not counted. Messages with rising
-/// numbers are published meanwhile; of those, too, the connections are killed or a part is cut.
-fn inject(redis: &Redis, cutter: &Cutter, messages: &Cutter) -> Faults {
+/// numbers are published meanwhile; their connections are killed too, or cut with messages in flight.
+fn inject(redis: &Redis, cutter: &Cutter, messages: &Cutter, orders: &Orders) -> Faults {
     let mut own = redis.client().blocking().unwrap();
     let mut faults = Faults::default();
     let mut turn = 0u64;
@@ -152,12 +171,12 @@ fn inject(redis: &Redis, cutter: &Cutter, messages: &Cutter) -> Faults {
                 let kill = cmd::<u64>("CLIENT").arg(("KILL", "TYPE", "normal", "SKIPME", "yes"));
                 faults.killed += u64::from(own.run(kill).unwrap() > 0);
                 let kill = cmd::<u64>("CLIENT").arg(("KILL", "TYPE", "pubsub"));
-                faults.subscribers += own.run(kill).unwrap();
+                own.run(kill).unwrap();
             }
             _ => {
                 let before = cutter.cuts();
-                cutter.cut_next();
-                messages.cut_next();
+                orders.cut.store(true, Ordering::Relaxed);
+                messages.cut_all();
                 let begun = Instant::now();
                 while cutter.cuts() == before && begun.elapsed() < Duration::from_secs(1) {
                     std::thread::sleep(Duration::from_micros(200));
@@ -169,7 +188,8 @@ fn inject(redis: &Redis, cutter: &Cutter, messages: &Cutter) -> Faults {
         // So that there is something in flight again.
         std::thread::sleep(Duration::from_millis(6));
     }
-    faults.subscribers += messages.cuts();
+    // All but the first of each subscriber.
+    faults.subscribers = messages.connections() - 2;
     faults
 }
 
@@ -192,13 +212,13 @@ fn end(redis: &Redis, heard: impl Fn() -> bool) {
 #[test]
 fn no_write_is_repeated_and_nothing_is_lost_unreported_in_a_thousand_faults() {
     let redis = Redis::start();
-    let cutter = Cutter::start(redis.address(), u64::MAX);
+    let cutter = Cutter::start(redis.address(), "INCRBY", 1);
     let builder = Client::builder().url(&cutter.url()).unwrap();
     let client = builder.response_timeout(Some(RESPONSE_TIMEOUT)).build();
     let mut blocking = client.blocking().unwrap();
-    let messages = Cutter::start(redis.address(), u64::MAX);
-    let listener = Client::open(&messages.url()).unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
+    let messages = Cutter::on_demand(redis.address());
+    let listener = messages.client(RetryPolicy::default());
+    let orders = Arc::new(Orders::default());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -206,11 +226,11 @@ fn no_write_is_repeated_and_nothing_is_lost_unreported_in_a_thousand_faults() {
         .unwrap();
     let connection = runtime.block_on(client.multiplexed()).unwrap();
     let tasks: Vec<_> = (0..TASKS)
-        .map(|task| runtime.spawn(write(connection.clone(), task, Arc::clone(&stop))))
+        .map(|task| runtime.spawn(write(connection.clone(), task, Arc::clone(&orders))))
         .collect();
     let thread = {
-        let stop = Arc::clone(&stop);
-        std::thread::spawn(move || write_blocking(&mut blocking, &stop))
+        let orders = Arc::clone(&orders);
+        std::thread::spawn(move || write_blocking(&mut blocking, &orders))
     };
     let pubsub = runtime.block_on(listener.pubsub()).unwrap();
     runtime.block_on(pubsub.subscribe("numbers")).unwrap();
@@ -219,9 +239,9 @@ fn no_write_is_repeated_and_nothing_is_lost_unreported_in_a_thousand_faults() {
     pubsub.subscribe("numbers").unwrap();
     let blocking_subscriber = std::thread::spawn(move || receive_blocking(&mut pubsub));
     let begun = Instant::now();
-    let faults = inject(&redis, &cutter, &messages);
+    let faults = inject(&redis, &cutter, &messages, &orders);
     let took = begun.elapsed();
-    stop.store(true, Ordering::Relaxed);
+    orders.stop.store(true, Ordering::Relaxed);
     end(&redis, || {
         subscriber.is_finished() && blocking_subscriber.is_finished()
     });

@@ -1,5 +1,6 @@
 //! Failovers of a master that lives on: all connections move, and no caller sees `READONLY`.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,8 @@ use loadline_client::pubsub::Event;
 use loadline_client::sentinel::{Node, Role};
 use loadline_client::tracking::Invalidation;
 use loadline_client::{Address, Client, Error, RetryPolicy, atomic, blocking};
+use loadline_link::l4::{Proxy, Route};
+use loadline_link::shape::Shape;
 use rustix::process::Signal;
 
 use crate::topology::{OURS, PATIENCE, Topology, runtime, shared, wait_for};
@@ -315,8 +318,12 @@ fn servers_are_reached_by_other_addresses_than_the_sentinels_name() {
     }
     let mut entrances = Vec::new();
     for server in &topology.servers {
-        let entrance = Entrance::open(server.port());
-        sentinel = sentinel.reach(server.node(), Node::new("localhost", entrance.port));
+        let route = Route::from_loopback(SocketAddr::from(([127, 0, 0, 1], server.port())).into());
+        let entrance = Proxy::start(&[route], Shape::default()).unwrap();
+        let [loadline_link::address::Address::Tcp(address)] = entrance.addresses() else {
+            unreachable!("it has one address, of loopback");
+        };
+        sentinel = sentinel.reach(server.node(), Node::new("localhost", address.port()));
         entrances.push(entrance);
     }
     let client = Client::builder()
@@ -325,49 +332,11 @@ fn servers_are_reached_by_other_addresses_than_the_sentinels_name() {
     let mut connection = client.blocking().unwrap();
     connection.run(incr("n")).unwrap();
     let old = topology.master();
-    assert_eq!(entrances[old].accepted(), 1);
+    assert_eq!(entrances[old].stats().connections, 1);
     topology.begin_failover();
     let new = topology.wait_for_switch(old);
     wait_for("writes go through the entrance of the new master", || {
-        connection.run(incr("n")).is_ok() && entrances[new].accepted() > 0
-    });
-}
-
-/// Another address of a server.
-struct Entrance {
-    port: u16,
-    accepted: std::sync::Arc<AtomicU64>,
-}
-
-impl Entrance {
-    fn open(to: u16) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let accepted = std::sync::Arc::new(AtomicU64::new(0));
-        let counter = std::sync::Arc::clone(&accepted);
-        std::thread::spawn(move || {
-            for near in listener.incoming().map_while(Result::ok) {
-                counter.fetch_add(1, Ordering::Relaxed);
-                let Ok(far) = std::net::TcpStream::connect(("127.0.0.1", to)) else {
-                    continue;
-                };
-                copy(near.try_clone().unwrap(), far.try_clone().unwrap());
-                copy(far, near);
-            }
-        });
-        Self { port, accepted }
-    }
-
-    fn accepted(&self) -> u64 {
-        self.accepted.load(Ordering::Relaxed)
-    }
-}
-
-/// Forwards bytes in a thread of its own until one side ends.
-fn copy(mut from: std::net::TcpStream, mut to: std::net::TcpStream) {
-    std::thread::spawn(move || {
-        let _ = std::io::copy(&mut from, &mut to);
-        let _ = to.shutdown(std::net::Shutdown::Both);
+        connection.run(incr("n")).is_ok() && entrances[new].stats().connections > 0
     });
 }
 
