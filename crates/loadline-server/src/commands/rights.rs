@@ -261,3 +261,51 @@ pub(super) fn dry_run(user: &User, words: Words<'_>) -> Result<Option<Vec<u8>>, 
         }),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::acl::{Catalogue, category};
+    use crate::commands::{FAMILIES, table::Access};
+
+    /// The rows of the catalogue are of Redis, also for commands that this server does not have, and say more than the
+    /// table. Where both say the same thing, they agree.
+    #[test]
+    fn catalogue_of_rights_agrees_with_the_table_of_commands() {
+        let catalogue = Catalogue::get();
+        for (group, known) in FAMILIES
+            .iter()
+            .flat_map(|(group, table)| table.iter().map(move |known| (group, known)))
+        {
+            let place = catalogue.place(known.name.as_bytes());
+            let place = place.unwrap_or_else(|| panic!("{} has no row", known.name));
+            // The rights of a command with subcommands are theirs.
+            let rows: Vec<usize> = match known.subcommands {
+                [] => vec![place],
+                _ => catalogue.subcommands(place).collect(),
+            };
+            let is_in = |name: &str| {
+                let number = category(name).expect("a category");
+                rows.iter().any(|row| catalogue.items[*row].is_in(number))
+            };
+            let access = match (is_in("write"), is_in("read")) {
+                (true, _) => Access::Write,
+                (false, true) => Access::Read,
+                (false, false) => Access::None,
+            };
+            let family = match *group {
+                "sorted-set" => "sortedset",
+                "transactions" => "transaction",
+                group => group,
+            };
+            // The access of a script is that of its commands, and watching a key is none. Of commands without keys, the
+            // table says nothing.
+            let is_own = !["scripting", "transactions"].contains(group);
+            if is_own && known.access != Access::None {
+                assert_eq!(access, known.access, "{}", known.name);
+            }
+            if category(family).is_some() {
+                assert!(is_in(family), "{} is not in {family}", known.name);
+            }
+        }
+    }
+}
