@@ -139,17 +139,8 @@ fn push_where_there(call: &mut Call<'_>, words: Words<'_>, end: End) -> Result<(
 }
 
 fn pop(call: &mut Call<'_>, words: Words<'_>, end: End) -> Result<(), Refusal> {
-    let count = match words[2..] {
-        [] => None,
-        [count] => Some(unsigned(
-            count,
-            "ERR value is out of range, must be positive",
-        )?),
-        _ => {
-            let name = String::from_utf8_lossy(words[0]);
-            return Err(wrong_number(&name));
-        }
-    };
+    let wrong = || wrong_number(&String::from_utf8_lossy(words[0]));
+    let count = popping::count(&words[2..], wrong)?;
     let taken = take(call, words[1], end, count.unwrap_or(1))?;
     let mut reply = call.reply();
     match (count, taken) {
@@ -170,21 +161,14 @@ pub(super) fn take(
     end: End,
     count: usize,
 ) -> Result<Option<Vec<Bytes>>, Refusal> {
-    if !call.has(key) {
-        return Ok(None);
-    }
-    let taken = call.change_part(
-        key,
-        fresh,
-        |value| {
-            let items = items_of(value)?;
-            let wanted = count.min(items.len());
-            let taken: Vec<Bytes> = (0..wanted).filter_map(|_| end.pop(items)).collect();
-            Ok(Effect::of(!taken.is_empty(), taken))
-        },
-        |taken, note| note(end.popped(taken.len())),
-    )?;
-    Ok(Some(taken))
+    let take = |value: &mut Value| {
+        let items = items_of(value)?;
+        let wanted = count.min(items.len());
+        Ok((0..wanted).filter_map(|_| end.pop(items)).collect())
+    };
+    popping::take(call, key, take, |taken, note| {
+        note(end.popped(taken.len()));
+    })
 }
 
 fn reply_items(items: &[Bytes], reply: &mut Reply<'_>) {
@@ -195,13 +179,7 @@ fn reply_items(items: &[Bytes], reply: &mut Reply<'_>) {
 fn lmpop(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let (keys, options) = popping::keys(words, 1)?;
     let (end, count) = mpop_options(options)?;
-    for key in keys {
-        if pop_with_key(call, key, end, count)? {
-            return Ok(());
-        }
-    }
-    call.reply().null_array();
-    Ok(())
+    popping::first_of(call, keys, |call, key| pop_with_key(call, key, end, count))
 }
 
 /// The words of LMPOP behind the keys.

@@ -1,8 +1,55 @@
-//! The words of commands that take elements of the first of several keys: LMPOP and ZMPOP.
+//! Taking elements out of lists and sorted sets: LPOP, LMPOP, ZPOPMIN, ZMPOP and their like.
+
+use loadline_store::{Edit, Value};
 
 use super::numbers::unsigned;
 use super::refusal::{Refusal, SYNTAX};
-use super::{Words, is};
+use super::{Call, Effect, Words, is};
+
+/// Takes elements out of the collection at `key`; `None` if there is no key.
+pub(super) fn take<T>(
+    call: &mut Call<'_>,
+    key: &[u8],
+    take: impl FnOnce(&mut Value) -> Result<Vec<T>, Refusal>,
+    note: impl FnOnce(&Vec<T>, &mut dyn FnMut(Edit<'_>)),
+) -> Result<Option<Vec<T>>, Refusal> {
+    if !call.has(key) {
+        return Ok(None);
+    }
+    let fresh = || unreachable!("the key is there");
+    let change = |value: &mut Value| {
+        let taken = take(value)?;
+        Ok(Effect::of(!taken.is_empty(), taken))
+    };
+    call.change_part(key, fresh, change, note).map(Some)
+}
+
+/// Writes nil in place of elements if `pop` finds none in any of the keys.
+pub(super) fn first_of(
+    call: &mut Call<'_>,
+    keys: &[&[u8]],
+    pop: impl Fn(&mut Call<'_>, &[u8]) -> Result<bool, Refusal>,
+) -> Result<(), Refusal> {
+    for key in keys {
+        if pop(call, key)? {
+            return Ok(());
+        }
+    }
+    call.reply().null_array();
+    Ok(())
+}
+
+/// The number of elements of LPOP and ZPOPMIN; `None` without one. `wrong` is the error for further words.
+pub(super) fn count(
+    words: &[&[u8]],
+    wrong: impl FnOnce() -> Refusal,
+) -> Result<Option<usize>, Refusal> {
+    match words {
+        [] => Ok(None),
+        [count] => unsigned(count, "ERR value is out of range, must be positive").map(Some),
+        _ => Err(wrong()),
+    }
+}
 
 /// The keys behind their number at `at`, and the words behind them, of which there is at least one.
 pub(super) fn keys<'w>(words: Words<'w>, at: usize) -> Result<(Words<'w>, Words<'w>), Refusal> {

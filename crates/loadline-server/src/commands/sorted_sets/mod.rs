@@ -9,7 +9,7 @@ use loadline_store::{Edit, SortedSet, SortedView, Value, View};
 use rand::RngExt;
 use rand::seq::index;
 
-use super::numbers::{double_text, packed_score_text, sample_count, score, unsigned};
+use super::numbers::{double_text, packed_score_text, sample_count, score};
 use super::popping::{self, pop_count};
 use super::refusal::{NOT_FLOAT, OUT_OF_RANGE, Refusal, SYNTAX, WRONG_TYPE};
 use super::reply::Reply;
@@ -277,45 +277,30 @@ pub(super) fn take(
     end: End,
     count: usize,
 ) -> Result<Option<Vec<Scored>>, Refusal> {
-    if !call.has(key) {
-        return Ok(None);
-    }
-    let taken = call.change_part(
-        key,
-        fresh,
-        |value| {
-            let set = set_of(value)?;
-            let length = set.len();
-            let count = count.min(length);
-            let owned = |(member, score): (&[u8], f64)| (member.to_vec(), score);
-            let (ranks, taken): (_, Vec<Scored>) = match end {
-                End::Least => (0..count, set.view().range(0..count).map(owned).collect()),
-                End::Greatest => {
-                    let ranks = length - count..length;
-                    let taken = set.view().range_reversed(ranks.clone());
-                    (ranks, taken.map(owned).collect())
-                }
-            };
-            set.remove_range(ranks);
-            Ok(Effect::of(!taken.is_empty(), taken))
-        },
-        |taken, note| {
-            let names: Vec<&[u8]> = taken.iter().map(|(member, _)| &**member).collect();
-            note(Edit::RemoveScored(&names));
-        },
-    )?;
-    Ok(Some(taken))
+    let take = |value: &mut Value| {
+        let set = set_of(value)?;
+        let length = set.len();
+        let count = count.min(length);
+        let owned = |(member, score): (&[u8], f64)| (member.to_vec(), score);
+        let (ranks, taken): (_, Vec<Scored>) = match end {
+            End::Least => (0..count, set.view().range(0..count).map(owned).collect()),
+            End::Greatest => {
+                let ranks = length - count..length;
+                let taken = set.view().range_reversed(ranks.clone());
+                (ranks, taken.map(owned).collect())
+            }
+        };
+        set.remove_range(ranks);
+        Ok(taken)
+    };
+    popping::take(call, key, take, |taken, note| {
+        let names: Vec<&[u8]> = taken.iter().map(|(member, _)| &**member).collect();
+        note(Edit::RemoveScored(&names));
+    })
 }
 
 fn zpop(call: &mut Call<'_>, words: Words<'_>, end: End) -> Result<(), Refusal> {
-    let count = match words[2..] {
-        [] => None,
-        [count] => Some(unsigned(
-            count,
-            "ERR value is out of range, must be positive",
-        )?),
-        _ => return Err(SYNTAX.into()),
-    };
+    let count = popping::count(&words[2..], || SYNTAX.into())?;
     let taken = take(call, words[1], end, count.unwrap_or(1))?;
     let taken = taken.unwrap_or_default();
     let mut reply = call.reply();
@@ -334,13 +319,7 @@ fn zpop(call: &mut Call<'_>, words: Words<'_>, end: End) -> Result<(), Refusal> 
 fn zmpop(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let (keys, options) = popping::keys(words, 1)?;
     let (end, count) = mpop_options(options)?;
-    for key in keys {
-        if pop_with_key(call, key, end, count)? {
-            return Ok(());
-        }
-    }
-    call.reply().null_array();
-    Ok(())
+    popping::first_of(call, keys, |call, key| pop_with_key(call, key, end, count))
 }
 
 /// The words of ZMPOP behind the keys.

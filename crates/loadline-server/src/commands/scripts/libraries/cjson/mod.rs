@@ -65,7 +65,7 @@ fn add_setting<R: Into<Results> + 'static>(
     library: &Table,
     settings: &SharedSettings,
     name: &'static str,
-    change: fn(&Lua, &Arguments, &mut Settings) -> Result<R, Fault>,
+    change: impl Fn(&Lua, &Arguments, &mut Settings) -> Result<R, Fault> + Send + 'static,
 ) -> mlua::Result<()> {
     let settings = Arc::clone(settings);
     add(lua, library, name, move |lua, arguments| {
@@ -126,66 +126,49 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
         }
         decode::decode(lua, &arguments.text(lua, 1)?, &get(&of_decode))
     })?;
-    add_limits(lua, &library, &settings)?;
+    add_plain(lua, &library, &settings)?;
     add_forms(lua, &library, &settings)?;
     Ok(library)
 }
 
-/// Adds the settings that limit what is read and written.
-fn add_limits(lua: &Lua, library: &Table, settings: &SharedSettings) -> mlua::Result<()> {
-    add_setting(
-        lua,
-        library,
-        settings,
-        "encode_max_depth",
-        |lua, arguments, settings| {
-            let depth = bounded(lua, arguments, 1, (1.0, INT_MAX))?;
-            settings.encode_depth = depth.map_or(settings.encode_depth, |depth| depth as usize);
-            Ok(integer(settings.encode_depth))
-        },
-    )?;
-    add_setting(
-        lua,
-        library,
-        settings,
-        "decode_max_depth",
-        |lua, arguments, settings| {
-            let depth = bounded(lua, arguments, 1, (1.0, INT_MAX))?;
-            settings.decode_depth = depth.map_or(settings.decode_depth, |depth| depth as usize);
-            Ok(integer(settings.decode_depth))
-        },
-    )?;
-    add_setting(
-        lua,
-        library,
-        settings,
-        "encode_number_precision",
-        |lua, arguments, settings| {
-            let digits = bounded(lua, arguments, 1, (1.0, 14.0))?;
-            settings.precision = digits.map_or(settings.precision, |digits| digits as usize);
-            Ok(integer(settings.precision))
-        },
-    )?;
-    add_setting(
-        lua,
-        library,
-        settings,
-        "encode_keep_buffer",
-        |_, arguments, settings| {
-            settings.keeps_buffer = flag(arguments, 1, settings.keeps_buffer)?;
-            Ok(Value::Boolean(settings.keeps_buffer))
-        },
-    )?;
-    add_setting(
-        lua,
-        library,
-        settings,
-        "decode_invalid_numbers",
-        |_, arguments, settings| {
-            settings.decodes_invalid = flag(arguments, 1, settings.decodes_invalid)?;
-            Ok(Value::Boolean(settings.decodes_invalid))
-        },
-    )
+/// A number among the settings.
+type Number = fn(&mut Settings) -> &mut usize;
+
+/// A flag among the settings.
+type Switch = fn(&mut Settings) -> &mut bool;
+
+/// The functions that set a number from 1 up to a limit.
+const NUMBERS: [(&str, f64, Number); 3] = [
+    ("encode_max_depth", INT_MAX, |all| &mut all.encode_depth),
+    ("decode_max_depth", INT_MAX, |all| &mut all.decode_depth),
+    ("encode_number_precision", 14.0, |all| &mut all.precision),
+];
+
+/// The functions that set a flag.
+const FLAGS: [(&str, Switch); 2] = [
+    ("encode_keep_buffer", |all| &mut all.keeps_buffer),
+    ("decode_invalid_numbers", |all| &mut all.decodes_invalid),
+];
+
+/// Adds the settings that are a number or a flag.
+fn add_plain(lua: &Lua, library: &Table, settings: &SharedSettings) -> mlua::Result<()> {
+    for (name, most, of) in NUMBERS {
+        add_setting(lua, library, settings, name, move |lua, arguments, all| {
+            let number = of(all);
+            if let Some(new) = bounded(lua, arguments, 1, (1.0, most))? {
+                *number = new as usize;
+            }
+            Ok(integer(*number))
+        })?;
+    }
+    for (name, of) in FLAGS {
+        add_setting(lua, library, settings, name, move |_, arguments, all| {
+            let before = of(all);
+            *before = flag(arguments, 1, *before)?;
+            Ok(Value::Boolean(*before))
+        })?;
+    }
+    Ok(())
 }
 
 /// Adds the settings of forms that JSON does not have, and `new`.
