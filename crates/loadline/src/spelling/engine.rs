@@ -100,10 +100,7 @@ impl Kind {
     /// Whether this build has it.
     pub(crate) fn is_built_in(self) -> bool {
         match self {
-            Self::Map | Self::Store | Self::Ram => true,
-            Self::Heed => cfg!(feature = "heed"),
-            Self::Redb => cfg!(feature = "redb"),
-            Self::Fjall => cfg!(feature = "fjall"),
+            Self::Map | Self::Store | Self::Ram | Self::Heed | Self::Redb | Self::Fjall => true,
             Self::RocksDb => cfg!(feature = "rocksdb"),
             Self::Sqlite => cfg!(feature = "sqlite"),
         }

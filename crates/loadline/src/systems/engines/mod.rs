@@ -13,22 +13,9 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-#[cfg(any(
-    feature = "fjall",
-    feature = "heed",
-    feature = "redb",
-    feature = "rocksdb",
-    feature = "sqlite"
-))]
-use loadline_cache::engines::EngineStore;
-#[cfg(feature = "fjall")]
-use loadline_cache::engines::Fjall;
-#[cfg(feature = "heed")]
-use loadline_cache::engines::Lmdb;
-#[cfg(feature = "redb")]
-use loadline_cache::engines::Redb;
 #[cfg(feature = "rocksdb")]
 use loadline_cache::engines::RocksDb;
+use loadline_cache::engines::{EngineStore, Fjall, Lmdb, Redb};
 use loadline_cache::{Error, KeyValue};
 use loadline_store::{Options, Store};
 use tempfile::TempDir;
@@ -192,11 +179,8 @@ fn open(
             };
             (shared(store), None)
         }
-        #[cfg(feature = "heed")]
         Kind::Heed => bare(Lmdb::open(dir, class)?),
-        #[cfg(feature = "redb")]
         Kind::Redb => bare(Redb::open_with(dir, class, memory_bytes)?),
-        #[cfg(feature = "fjall")]
         Kind::Fjall => bare(Fjall::open_with(dir, class, memory_bytes)?),
         #[cfg(feature = "rocksdb")]
         Kind::RocksDb => bare(RocksDb::open_with(dir, class, memory_bytes)?),
@@ -207,13 +191,7 @@ fn open(
                 Arc::new(move || Ok(Arc::new(EngineStore::bare(sqlite.connect()?))));
             (connect, Some(sqlite::Sqlite::version()))
         }
-        #[cfg(not(all(
-            feature = "fjall",
-            feature = "heed",
-            feature = "redb",
-            feature = "rocksdb",
-            feature = "sqlite"
-        )))]
+        #[cfg(not(all(feature = "rocksdb", feature = "sqlite")))]
         other => anyhow::bail!("{} is not in this build", other.name()),
     })
 }
@@ -225,12 +203,6 @@ fn shared(store: impl KeyValue + 'static) -> Connect {
 }
 
 /// An engine that all threads share, without what a cache adds to it.
-#[cfg(any(
-    feature = "fjall",
-    feature = "heed",
-    feature = "redb",
-    feature = "rocksdb"
-))]
 fn bare(engine: impl loadline_cache::engines::Engine) -> (Connect, Option<String>) {
     let version = engine.version();
     (shared(EngineStore::bare(engine)), version)
