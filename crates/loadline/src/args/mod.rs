@@ -166,6 +166,9 @@ pub(crate) enum Command {
     /// Drives the client of this project
     #[command(name = "__driver", hide = true)]
     Driver,
+    /// Serves as the target `embedded`
+    #[command(name = "__embedded", hide = true)]
+    Embedded(EmbeddedArgs),
     /// Fills or opens an engine, and says what that takes
     #[command(name = "__engine", hide = true)]
     Engine(EngineArgs),
@@ -337,12 +340,19 @@ pub(crate) struct ServeArgs {
     /// At the limit: refuse writes, or remove keys, by the names of Redis (with `volatile-`, only keys with an expiry)
     #[arg(long, value_enum, value_name = "POLICY", default_value = "noeviction")]
     pub(crate) maxmemory_policy: EvictionArg,
-    /// CPU time that every command wastes: the slowdown that `prove` injects
-    #[arg(long, value_name = "T", value_parser = units::duration, hide = true)]
-    pub(crate) burn_per_command: Option<Duration>,
-    /// Rounds of a loop of a few instructions that every command executes: work that `prove` injects
-    #[arg(long, value_name = "N", value_parser = units::small_count, hide = true)]
-    pub(crate) work_per_command: Option<u32>,
+}
+
+/// The server of the target `embedded`, with the slowdowns that `prove` injects
+#[derive(Debug, Args)]
+pub(crate) struct EmbeddedArgs {
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
+    /// CPU time that every command wastes
+    #[arg(long, value_name = "T", value_parser = units::duration, default_value = "0s")]
+    pub(crate) burn_per_command: Duration,
+    /// Rounds of a loop of a few instructions that every command executes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) work_per_command: u32,
 }
 
 /// The policies at the memory limit, by the names of Redis.

@@ -50,6 +50,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report(args) => report::run(&args),
         Command::Link(args) => link::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Embedded(args) => serve::run_slowed(&args),
         Command::Store(args) => store::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => completions::man(&args),

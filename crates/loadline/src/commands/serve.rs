@@ -4,12 +4,11 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use loadline_server::{Error, Eviction, Listen, Server, ServerConfig, Slowdown};
 
 use super::store;
-use crate::args::{EvictionArg, ServeArgs};
+use crate::args::{EmbeddedArgs, EvictionArg, ServeArgs};
 use crate::exit::Failure;
 use crate::files;
 use crate::interrupt::interrupt;
@@ -20,6 +19,22 @@ use crate::systems::servers::LISTENING;
 const DEFAULT_ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 6379);
 
 pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    serve(args, None)
+}
+
+/// Serves as the target `embedded`.
+pub(super) fn run_slowed(args: &EmbeddedArgs) -> anyhow::Result<ExitCode> {
+    let slowdown = Slowdown {
+        burn: args.burn_per_command,
+        work: args.work_per_command,
+    };
+    serve(
+        &args.serve,
+        Some(slowdown).filter(|slowdown| *slowdown != Slowdown::default()),
+    )
+}
+
+fn serve(args: &ServeArgs, slowdown: Option<Slowdown>) -> anyhow::Result<ExitCode> {
     let stop = interrupt()?;
     let mut listen: Vec<Listen> = args.listen.iter().copied().map(Listen::Tcp).collect();
     listen.extend(args.unix.clone().map(Listen::Unix));
@@ -38,7 +53,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         durability: durability(args.durability.as_deref())?,
         max_memory_bytes: args.maxmemory.unwrap_or(0),
         eviction: eviction(args.maxmemory_policy),
-        slowdown: slowdown(args.burn_per_command, args.work_per_command),
+        slowdown,
         on_warning: files::warn,
         ..ServerConfig::default()
     };
@@ -84,15 +99,6 @@ fn durability(class: Option<&str>) -> Result<loadline_server::Durability, Failur
         Durability::Interval(interval) => Ok(Served::Interval(interval)),
         Durability::Always => Ok(Served::Always),
     }
-}
-
-/// The slowdown from the hidden arguments, if any.
-fn slowdown(burn: Option<Duration>, work: Option<u32>) -> Option<Slowdown> {
-    let is_wanted = burn.is_some() || work.is_some();
-    is_wanted.then(|| Slowdown {
-        burn: burn.unwrap_or_default(),
-        work: work.unwrap_or_default(),
-    })
 }
 
 fn failure(error: &Error, dir: Option<&Path>) -> Failure {

@@ -50,7 +50,7 @@ fn record(dir: &Dir, file: &str) -> Record {
 fn a_slower_server_is_critical_in_every_form() {
     let dir = Dir::new();
     let fast = Serving::start(&dir, &[]);
-    let slow = Serving::start(&dir, &["--burn-per-command", "300us"]);
+    let slow = Serving::embedded(&dir, &["--burn-per-command", "300us"]);
     let urls = [&fast, &slow].map(|server| format!("redis://{}", server.address));
     let words = ["compare", &urls[0], &urls[1], "--workload", "get"];
     let files = [

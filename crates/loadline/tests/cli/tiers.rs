@@ -93,7 +93,7 @@ fn every_tier_is_measured_in_the_same_rounds_and_split_into_its_parts() {
         ("redis-unix", SubjectKind::SpawnedOnSocket),
     ] {
         let get = waterfall(&record, subject, "get");
-        let parts: Vec<&str> = get.parts().map(|(name, _)| name).collect();
+        let parts: Vec<_> = get.parts().map(|(part, _)| part.to_string()).collect();
         let expected = [
             "client", "write", "network", "server", "read", "parse", "decode",
         ];
@@ -102,7 +102,7 @@ fn every_tier_is_measured_in_the_same_rounds_and_split_into_its_parts() {
         assert_eq!(of(&record, subject, "get").subject.kind, kind);
     }
     let set = waterfall(&record, "store", "set");
-    let parts: Vec<&str> = set.parts().map(|(name, _)| name).collect();
+    let parts: Vec<_> = set.parts().map(|(part, _)| part.to_string()).collect();
     assert_eq!(parts, ["encode", "write"]);
     let sizes: Vec<u64> = answers.batches[0]
         .sizes
@@ -192,7 +192,7 @@ fn a_slow_command_is_found_in_the_server() {
 
 fn a_slow_command() -> Result<(), String> {
     let dir = Dir::new();
-    let slow = Serving::start(&dir, &["--burn-per-command", "3ms"]);
+    let slow = Serving::embedded(&dir, &["--burn-per-command", "3ms"]);
     let url = format!("redis://{}", slow.address);
     let length = [&SINGLE[..], &["30ms", "--rounds", "10"]].concat();
     let (record, stdout) = measured_with(&[&url], &length);

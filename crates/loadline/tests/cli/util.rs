@@ -119,8 +119,17 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(dir: &Dir, words: &[&str]) -> Self {
+        Self::start_as("serve", dir, words)
+    }
+
+    /// Starts the server of the target `embedded`.
+    pub(crate) fn embedded(dir: &Dir, words: &[&str]) -> Self {
+        Self::start_as("__embedded", dir, words)
+    }
+
+    fn start_as(command: &str, dir: &Dir, words: &[&str]) -> Self {
         let mut process = dir
-            .command(&[&["serve", "--listen", "127.0.0.1:0"], words].concat())
+            .command(&[&[command, "--listen", "127.0.0.1:0"], words].concat())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

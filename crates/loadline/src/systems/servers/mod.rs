@@ -50,7 +50,7 @@ const SOCKET: &str = "redis.sock";
 /// The name of a server's configuration file in its directory.
 const CONFIG_FILE: &str = "loadline.conf";
 /// The command that starts our own server.
-const SERVE: &str = "serve";
+const EMBEDDED: &str = "__embedded";
 /// The address for a free port of our own server.
 const ANY_PORT: &str = "127.0.0.1:0";
 /// Text before the address in the line that `loadline serve` prints.
@@ -157,7 +157,7 @@ impl Child {
         under: Option<&Callgrind>,
         interrupt: &AtomicBool,
     ) -> Result<Self, Failure> {
-        let words = [SERVE, "--listen", ANY_PORT].map(OsString::from);
+        let words = [EMBEDDED, "--listen", ANY_PORT].map(OsString::from);
         let words: Vec<OsString> = words.into_iter().chain(arguments).collect();
         let (process, output) = start("embedded", &own_executable()?, &words, under)?;
         let unknown = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -178,7 +178,11 @@ impl Child {
 
     /// Waits until it answers. Our own server has chosen a free port and prints it.
     fn comes_up(&mut self, interrupt: &AtomicBool) -> Result<(), Failure> {
-        let is_ours = self.started_as.1.first().is_some_and(|word| word == SERVE);
+        let is_ours = self
+            .started_as
+            .1
+            .first()
+            .is_some_and(|word| word == EMBEDDED);
         self.wait_until(interrupt, |child| {
             if is_ours {
                 let Some(address) = child.announced() else {
