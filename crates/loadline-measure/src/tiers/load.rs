@@ -3,6 +3,19 @@
 use serde::{Deserialize, Serialize};
 
 use crate::record::Bounds;
+use crate::vocabulary::vocabulary;
+
+vocabulary! {
+    /// The phases of a load, in their order. Each has the same number of windows.
+    pub enum Phase {
+        /// All tiers are empty at its start.
+        ColdStart = "cold start",
+        /// It follows at once.
+        Warm = "warm",
+        /// Memory is empty at its start, and the tier is not.
+        Restart = "restart",
+    }
+}
 
 /// A load of gets by a distribution of keys, on caches that start empty and are restarted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -48,8 +61,8 @@ pub struct LoadSubject {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LoadPhase {
-    /// `cold start`, `warm` or `restart`.
-    pub name: String,
+    /// The phase.
+    pub name: Phase,
     /// Gets.
     pub gets: u64,
     /// Mean time of a get.
@@ -104,7 +117,7 @@ pub struct LoadAnswer {
 #[serde(default)]
 pub struct LoadWindow {
     /// The phase that it belongs to.
-    pub phase: String,
+    pub phase: Phase,
     /// Gets before it.
     pub first_get: u64,
     /// The time that these took.

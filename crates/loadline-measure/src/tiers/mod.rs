@@ -14,7 +14,7 @@ use crate::quantile::median;
 use crate::record::{Bounds, CaseId};
 use crate::vocabulary::vocabulary;
 
-pub use load::{LoadAnswer, LoadPhase, LoadSubject, LoadWindow, TierLoad};
+pub use load::{LoadAnswer, LoadPhase, LoadSubject, LoadWindow, Phase, TierLoad};
 pub use options::{TierChoice, TierOption, TierSides, options};
 
 /// The share of the whole that the parts of an operation may leave.
@@ -148,6 +148,28 @@ pub struct TierCost {
     pub pays: TierVerdict,
 }
 
+vocabulary! {
+    /// The parts of an operation, in the order of time.
+    pub enum Part {
+        /// Encoding the object.
+        Encode = "encode",
+        /// Building the request.
+        Client = "client",
+        /// Writing to the socket.
+        Write = "write",
+        /// The path.
+        Network = "network",
+        /// The server.
+        Server = "server",
+        /// Reading from the socket.
+        Read = "read",
+        /// Parsing the reply.
+        Parse = "parse",
+        /// Decoding the object.
+        Decode = "decode",
+    }
+}
+
 /// Where the time of an operation goes. Parts that it does not have are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -256,21 +278,19 @@ impl Tiers {
 }
 
 impl Waterfall {
-    /// The parts with their names, in the order of time.
-    pub fn parts(&self) -> impl Iterator<Item = (&'static str, f64)> {
+    /// The measured parts.
+    pub fn parts(&self) -> impl Iterator<Item = (Part, f64)> {
         let parts = [
-            ("encode", self.encode_ns),
-            ("client", self.client_ns),
-            ("write", self.write_ns),
-            ("network", self.network_ns),
-            ("server", self.server_ns),
-            ("read", self.read_ns),
-            ("parse", self.parse_ns),
-            ("decode", self.decode_ns),
+            (Part::Encode, self.encode_ns),
+            (Part::Client, self.client_ns),
+            (Part::Write, self.write_ns),
+            (Part::Network, self.network_ns),
+            (Part::Server, self.server_ns),
+            (Part::Read, self.read_ns),
+            (Part::Parse, self.parse_ns),
+            (Part::Decode, self.decode_ns),
         ];
-        parts
-            .into_iter()
-            .filter_map(|(name, part)| Some((name, part?)))
+        parts.into_iter().filter_map(|(part, ns)| Some((part, ns?)))
     }
 
     /// The same with its rest, from the rests of single rounds: their median and its interval. Without any, the rest is the
@@ -376,8 +396,8 @@ mod tests {
         assert_eq!(waterfall.unattributed_interval, None);
         assert_eq!(waterfall.residual(), 0.05);
         assert!(!waterfall.is_uneven());
-        let names: Vec<&str> = waterfall.parts().map(|(name, _)| name).collect();
-        assert_eq!(names, ["network", "decode"]);
+        let parts: Vec<Part> = waterfall.parts().map(|(part, _)| part).collect();
+        assert_eq!(parts, [Part::Network, Part::Decode]);
     }
 
     /// The rest of each round is small, while the difference of the medians is not.

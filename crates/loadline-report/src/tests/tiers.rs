@@ -7,6 +7,7 @@ use loadline_measure::record::{
     LoadPhase, LoadSubject, LoadWindow, SubjectKind, TierCases, TierChoice, TierCost, TierLoad,
     TierOption, TierSides, TierVerdict, TieredObject, Tiers, Waterfall,
 };
+use loadline_measure::tiers::Phase;
 
 use super::{PIPE, TERMINAL, fixture};
 use crate::{html, text};
@@ -262,10 +263,10 @@ fn answer(by: &str, share: f64, ns: f64) -> LoadAnswer {
     }
 }
 
-fn load_phase(name: &str, place: usize, tier: Option<f64>) -> LoadPhase {
+fn load_phase(name: &Phase, place: usize, tier: Option<f64>) -> LoadPhase {
     let ns = 300e3 - 80e3 * place as f64;
     LoadPhase {
-        name: name.to_owned(),
+        name: name.clone(),
         gets: 1_000,
         get_ns: ns,
         get_ns_p50: Some(120_000),
@@ -297,16 +298,9 @@ fn load_subject(tier: Option<&str>) -> LoadSubject {
             .collect()
     };
     // Two windows of each phase.
-    let phases = [
-        "cold start",
-        "cold start",
-        "warm",
-        "warm",
-        "restart",
-        "restart",
-    ];
+    let phases: Vec<&Phase> = Phase::ALL.iter().flat_map(|phase| [phase; 2]).collect();
     let windows = (0..6).map(|place| LoadWindow {
-        phase: phases[place].to_owned(),
+        phase: phases[place].clone(),
         first_get: 500 * place as u64,
         start_ns: 150_000_000 * place as u64,
         gets: 500,
@@ -320,7 +314,7 @@ fn load_subject(tier: Option<&str>) -> LoadSubject {
     });
     let phase = |place: usize| {
         load_phase(
-            phases[2 * place],
+            &Phase::ALL[place],
             place,
             tier.map(|_| 0.2 * (1 + place) as f64),
         )

@@ -74,7 +74,7 @@ pub(crate) use run_id::{is_run_id, new_run_id};
 pub(crate) use scenario::{case_name, scenario};
 pub(crate) use schedule::{BlockEnd, Placement, RoundParts, RoundsEnd, Schedule};
 pub(crate) use tiers::{
-    Arm, CacheLoad, Flawed, PHASES, Setup, Source, Step, TierGroup, TierOp, TierPlace, TierStage,
+    Arm, CacheLoad, Flawed, Setup, Source, Step, TierGroup, TierOp, TierPlace, TierStage,
     TiersPlan, resolve as resolve_tiers,
 };
 

@@ -1,6 +1,7 @@
 //! Caches under load: phases, what answered, and the course.
 
 use loadline_measure::record::{Bounds, LoadAnswer, LoadPhase, LoadSubject, LoadWindow, TierLoad};
+use loadline_measure::tiers::Phase;
 use loadline_measure::words;
 
 use super::{cases, cells, signed, time};
@@ -67,7 +68,10 @@ pub(super) fn found(load: &TierLoad) -> String {
 /// The findings of an open loop: response times, and which caches cannot keep its rate.
 fn paced(load: &TierLoad, rate: f64) -> String {
     let warm = load.subjects.iter().filter_map(|subject| {
-        let phase = subject.phases.iter().find(|phase| phase.name == "warm")?;
+        let phase = subject
+            .phases
+            .iter()
+            .find(|phase| phase.name == Phase::Warm)?;
         let time = words::duration(phase.response_time_ns?);
         Some(format!("{time} with {}", subject.name))
     });
@@ -77,7 +81,7 @@ fn paced(load: &TierLoad, rate: f64) -> String {
     if !warm.is_empty() {
         sentences = format!(
             " At {per_s} gets per second, the mean response time {} is {}.",
-            moment("warm"),
+            moment(&Phase::Warm),
             listed(&warm)
         );
     }
@@ -97,10 +101,10 @@ fn paced(load: &TierLoad, rate: f64) -> String {
     sentences
 }
 
-fn moment(phase: &str) -> &str {
+fn moment(phase: &Phase) -> &'static str {
     match phase {
-        "cold start" => "after a cold start",
-        "warm" => "once the cache is warm",
+        Phase::ColdStart => "after a cold start",
+        Phase::Warm => "once the cache is warm",
         _ => "after a restart that empties memory",
     }
 }
@@ -396,7 +400,7 @@ fn by_answer(subject: &LoadSubject) -> (Vec<Series>, Vec<Series>) {
 fn plot(caption: &str, y: Axis, series: Vec<Series>, load: &TierLoad) -> Option<Lines> {
     let drawn = series.iter().any(|line| line.points.len() > 1);
     let mut windows = load.subjects.first()?.windows.iter();
-    let restart = windows.find(|window| window.phase == "restart");
+    let restart = windows.find(|window| window.phase == Phase::Restart);
     let restart = restart.map(|window| Mark {
         is_level: false,
         at: window.first_get as f64,

@@ -8,6 +8,7 @@ use loadline_measure::record::{
     BatchCost, Case, Claim, CodecCases, Flaw, Record, TierCases, TierChoice, TierCost, TierOption,
     TierVerdict, Tiers, ValueBytes, Waterfall,
 };
+use loadline_measure::tiers::Part;
 use loadline_measure::words;
 
 use super::cases;
@@ -264,27 +265,24 @@ fn break_even(cost: &TierCost) -> String {
 }
 
 fn waterfalls(tiers: &Tiers) -> Option<Section> {
-    let names = [
-        "encode", "client", "write", "network", "server", "read", "parse", "decode",
-    ];
     let drops = [1, 3, 2, 0, 0, 2, 3, 1];
     let mut columns = vec![Column::text("operation", 0), Column::figure("whole", 0)];
-    let parts = names.iter().zip(drops);
-    columns.extend(parts.map(|(name, drop)| Column::figure(*name, drop)));
+    let parts = Part::ALL.iter().zip(drops);
+    columns.extend(parts.map(|(part, drop)| Column::figure(part.as_str(), drop)));
     columns.push(Column::figure("rest", 0));
     let row = |waterfall: &Waterfall| {
         // Figures of parts would be quoted, even where they are noise.
         let residual = waterfall.residual();
         let is_noise = waterfall.is_noise();
-        let part = |name: &str| {
-            let found = waterfall.parts().find(|(part, _)| *part == name);
+        let part = |wanted: &Part| {
+            let found = waterfall.parts().find(|(part, _)| part == wanted);
             time(found.map(|(_, ns)| ns).filter(|_| !is_noise))
         };
         let mut all = vec![
             format!("{} {}", waterfall.subject, waterfall.operation).into(),
             words::duration(waterfall.whole_ns).into(),
         ];
-        all.extend(names.iter().map(|name| part(name)));
+        all.extend(Part::ALL.iter().map(part));
         let sign = if residual < 0.0 { "-" } else { "" };
         let share = if is_noise {
             "too noisy".to_owned()

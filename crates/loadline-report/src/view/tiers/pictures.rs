@@ -1,6 +1,7 @@
 //! The pictures of tiers: the ladder of their times, and the map of where a tier pays.
 
 use loadline_measure::record::{Case, Record, TierCost, Tiers, Waterfall};
+use loadline_measure::tiers::Part;
 use loadline_measure::words;
 
 use super::{mean, tier};
@@ -119,13 +120,13 @@ fn tier_rung(tiers: &Tiers, cost: &TierCost) -> Rung {
 fn shares(waterfall: &Waterfall) -> Vec<(usize, f64)> {
     let is_embedded = waterfall.network_ns.is_none();
     let mut groups = [0.0; GROUPS.len()];
-    for (name, ns) in waterfall.parts() {
-        let group = match name {
-            "encode" | "decode" => 0,
-            "server" => 3,
+    for (part, ns) in waterfall.parts() {
+        let group = match part {
+            Part::Encode | Part::Decode => 0,
+            Part::Server => 3,
             _ if is_embedded => 4,
             // Sending and receiving are system calls: the client's own part is what the table says it is.
-            "network" | "write" | "read" => 2,
+            Part::Network | Part::Write | Part::Read => 2,
             _ => 1,
         };
         groups[group] += ns;

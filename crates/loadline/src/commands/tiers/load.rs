@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use loadline_load::runner::{Measured, Rounds};
 use loadline_measure::record::{self, SubjectKind};
+use loadline_measure::tiers::Phase;
 
 use super::Walk;
 use super::blocks::{Blocks, Detailed};
 use crate::exit::Failure;
 use crate::interrupt::unless_given_up;
-use crate::plan::{CacheLoad, Case, PHASES};
+use crate::plan::{CacheLoad, Case};
 use crate::recording::{self, CacheRan, LoadRan, NO_TIER, Origin};
 use crate::session::Session;
 use crate::spelling::Target;
@@ -111,14 +112,14 @@ impl Walk<'_> {
         session: &mut Session<'_>,
     ) {
         let mut blocks = measured.blocks.into_iter();
-        for phase in PHASES {
+        for phase in Phase::ALL {
             let blocks: Vec<_> = blocks.by_ref().take(load.windows as usize).collect();
             if blocks.is_empty() {
                 return;
             }
             let of_phase = Case {
                 name: format!("{name} {phase}"),
-                workload: workload::over_strings(phase, "tiers", &["GET {key}"]),
+                workload: workload::over_strings(phase.as_str(), "tiers", &["GET {key}"]),
                 ..case.clone()
             };
             let measured = Measured {

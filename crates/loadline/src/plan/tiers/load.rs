@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use loadline_load::keys::KeyPicker;
 use loadline_load::pacing::{Pacing, Stop};
+use loadline_measure::tiers::Phase;
 
 use super::super::{Case, Length, Plan, Surroundings, pacing};
 use crate::args::TiersArgs;
@@ -23,9 +24,6 @@ const LEAST_MEMORY_BYTES: u64 = 1 << 10;
 pub(super) const DEFAULT_LENGTH: Duration = Duration::from_secs(14);
 /// Gets of a cache in a phase, unless a length was asked for: enough for a 99th percentile.
 const DEFAULT_PHASE_GETS: u64 = 10_000;
-
-/// The phases of the load. Each has the same number of windows.
-pub(crate) const PHASES: [&str; 3] = ["cold start", "warm", "restart"];
 
 /// A load on whole caches.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,12 +115,12 @@ impl CacheLoad {
 
     /// Windows of all phases.
     pub(crate) fn all_windows(&self) -> u32 {
-        self.windows * PHASES.len() as u32
+        self.windows * Phase::ALL.len() as u32
     }
 
     /// Windows before the restart.
     pub(crate) fn restart_after(&self) -> u32 {
-        self.windows * (PHASES.len() as u32 - 1)
+        self.windows * (Phase::ALL.len() as u32 - 1)
     }
 
     /// Gets of a window of `case`, if a get takes about `get`.

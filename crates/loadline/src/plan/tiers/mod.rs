@@ -22,7 +22,7 @@ use crate::spelling::{Choice, Durability, Engine, Kind, Target};
 use crate::workload;
 
 pub(crate) use arms::{Arm, Flawed, Setup, Step, TierGroup, TierOp, TierStage};
-pub(crate) use load::{CacheLoad, PHASES};
+pub(crate) use load::CacheLoad;
 
 /// Time per arm, unless another was asked for: all arms take a minute.
 const DEFAULT_LENGTH: Duration = Duration::from_millis(350);

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use loadline_measure::tiers::Phase;
 use serde_json::{Value, json};
 
 use super::super::description::Description;
 use super::super::show::{pacing_json, pacing_text};
 use super::super::{Estimate, Length};
-use super::{CacheLoad, PHASES, Source, TiersPlan};
+use super::{CacheLoad, Source, TiersPlan};
 use crate::spelling::Target;
 use crate::units::{bytes_text, count_text, duration_text, key_dist_text};
 
@@ -125,7 +126,11 @@ impl TiersPlan {
         out.line(pacing_text(case.pacing));
         out.line(format!(
             "{length} for each cache: {}, each in {} windows; the caches take turns in random order; seed {}",
-            PHASES.join(", "),
+            Phase::ALL
+                .iter()
+                .map(Phase::as_str)
+                .collect::<Vec<_>>()
+                .join(", "),
             load.windows,
             self.base.seed
         ));

@@ -10,10 +10,11 @@ use loadline_measure::record::{
     Bounds, LoadAnswer, LoadPhase, LoadSubject, LoadWindow, TierLoad, TieredObject, Tiers,
 };
 use loadline_measure::steady;
+use loadline_measure::tiers::Phase;
 use rand::{SeedableRng, rngs::SmallRng};
 
 use super::TierFacts;
-use crate::plan::{CacheLoad, PHASES};
+use crate::plan::CacheLoad;
 use crate::subjects::tier::{Answerer, Gets};
 use crate::units::key_dist_text;
 
@@ -197,7 +198,7 @@ fn subject(
         let (p50, p99) = percentiles(window);
         let (response, response_p50, response_p99) = response_times(window);
         course.push(LoadWindow {
-            phase: PHASES[place / each].to_owned(),
+            phase: Phase::ALL[place / each].clone(),
             first_get,
             start_ns,
             gets: window.count(),
@@ -222,7 +223,7 @@ fn subject(
         steady_after_gets: steady.map(|window| course[window].first_get),
         steady_after_ns: steady.map(|window| course[window].start_ns),
         phases: phases
-            .zip(predicted.iter().zip(PHASES))
+            .zip(predicted.iter().zip(Phase::ALL))
             .map(|((own, others), (predicted, name))| phase(name, tier, own, others, predicted))
             .collect(),
         answers: answers(&merged(&cache.windows), tier),
@@ -232,7 +233,7 @@ fn subject(
 
 /// A phase of a cache, beside the windows of the cache without a tier with the same gets.
 fn phase(
-    name: &str,
+    name: &Phase,
     tier: Option<&str>,
     own: &[Gets],
     without: &[Gets],
@@ -253,7 +254,7 @@ fn phase(
     let saved = if tier.is_some() { saved } else { Vec::new() };
     let interval = interval::of_median(&saved, interval::ALPHA);
     LoadPhase {
-        name: name.to_owned(),
+        name: name.clone(),
         gets: all.count(),
         get_ns: mean_of(&all),
         get_ns_p50: p50,
