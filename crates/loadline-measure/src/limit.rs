@@ -24,9 +24,9 @@ use crate::metric::{Metric, Quantity};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
     /// The case; `None` for all cases.
-    pub case: Option<String>,
+    pub(crate) case: Option<String>,
     /// The metric.
-    pub metric: Metric,
+    pub(crate) metric: Metric,
     /// Whether the value itself keeps the limit.
     pub inclusive: bool,
     /// The value: nanoseconds, operations per second, bytes, or a share from 0 to 1.

@@ -30,7 +30,7 @@ pub struct Point {
     /// The 0.999 quantile of the response time in nanoseconds.
     pub p999_ns: Option<u64>,
     /// The 0.99 quantile of the generator's own lag in nanoseconds.
-    pub lag_p99_ns: Option<u64>,
+    pub(crate) lag_p99_ns: Option<u64>,
     /// Share of one CPU that the server used.
     pub server_busy: Option<f64>,
     /// Share of one CPU that the busiest thread of the generator worked on; waiting awake is no work.

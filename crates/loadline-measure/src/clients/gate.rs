@@ -27,7 +27,7 @@ pub struct Gate {
     /// Side that has to be faster.
     pub left: Side,
     /// By this factor at least.
-    pub factor: f64,
+    pub(crate) factor: f64,
     /// Than this.
     pub right: Side,
 }

@@ -74,9 +74,9 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
     /// Differences up to this are ignored: two processes of the same binary differ by as much.
-    pub margin: f64,
+    pub(crate) margin: f64,
     /// Differences below this are irrelevant.
-    pub equivalence: f64,
+    pub(crate) equivalence: f64,
     /// The error probability of each bound of the interval.
     pub alpha: f64,
 }
@@ -101,7 +101,7 @@ pub struct Paired {
     /// The verdict.
     pub verdict: Verdict,
     /// The margin that was used, as a share.
-    pub margin: f64,
+    pub(crate) margin: f64,
 }
 
 impl Default for Rules {

@@ -9,11 +9,11 @@ use crate::record::shortened;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotExamined {
     /// The subject that uses the server.
-    pub subject: String,
+    pub(crate) subject: String,
     /// The command that was refused, such as `CONFIG GET`.
     pub command: String,
     /// The error of the server.
-    pub reason: String,
+    pub(crate) reason: String,
     /// The rules that could not be applied in full.
     pub rules: Vec<Rule>,
 }

@@ -251,7 +251,7 @@ pub struct Tail {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TailSummary {
     /// Operations.
-    pub ops: u64,
+    pub(crate) ops: u64,
     /// 99th percentile of the raw response times.
     pub(crate) raw_ns_p99: u64,
     /// 99th percentile without CPU waiting time.

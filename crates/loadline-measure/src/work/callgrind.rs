@@ -46,18 +46,18 @@ pub struct Profile {
     /// Counts per function, in no particular order.
     pub functions: Vec<Function>,
     /// Counts per pair of caller and called, ordered by their places.
-    pub calls: Vec<Call>,
+    pub(crate) calls: Vec<Call>,
 }
 
 /// The part of a function's execution on behalf of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The place of the caller among the functions.
-    pub caller: usize,
+    pub(crate) caller: usize,
     /// The place of the called function.
-    pub called: usize,
+    pub(crate) called: usize,
     /// Instructions of the calls and of all that they call.
-    pub inclusive: u64,
+    pub(crate) inclusive: u64,
 }
 
 /// The counts of one function.
@@ -66,9 +66,9 @@ pub struct Function {
     /// Its name, or its address if the program has no symbols.
     pub name: String,
     /// The program or library that contains it; empty if unknown.
-    pub object: String,
+    pub(crate) object: String,
     /// Instructions of the function itself.
-    pub own: u64,
+    pub(crate) own: u64,
     /// Instructions of the function and of all functions that it calls. Recursive calls count several times.
     pub inclusive: u64,
     /// Calls of it.

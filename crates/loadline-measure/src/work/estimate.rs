@@ -30,9 +30,9 @@ pub struct Estimate {
     /// The geometric mean over the passes that agree.
     pub instructions_per_op: f64,
     /// The standard deviation of the passes, as a share of the mean.
-    pub deviation: f64,
+    pub(crate) deviation: f64,
     /// Passes that agree.
-    pub passes: usize,
+    pub(crate) passes: usize,
 }
 
 /// The thresholds of a verdict about work, as shares: 0.02 is 2 %.
@@ -72,13 +72,13 @@ pub enum WorkVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkComparison {
     /// Instructions per operation of the second side over those of the first.
-    pub ratio: f64,
+    pub(crate) ratio: f64,
     /// The lower bound of the ratio; wrong in at most one of 200 comparisons.
-    pub lo: f64,
+    pub(crate) lo: f64,
     /// The upper bound of the ratio; wrong in at most one of 200 comparisons.
-    pub hi: f64,
+    pub(crate) hi: f64,
     /// Verdict by the interval.
-    pub verdict: WorkVerdict,
+    pub(crate) verdict: WorkVerdict,
 }
 
 impl Estimate {

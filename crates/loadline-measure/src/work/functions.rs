@@ -14,14 +14,14 @@ const KEPT: usize = 300;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FunctionWork {
     /// The name of the function, or its address if the program has no symbols.
-    pub name: String,
+    pub(crate) name: String,
     /// The file name of the program or library that contains it; empty if unknown.
     #[serde(default)]
-    pub object: String,
+    pub(crate) object: String,
     /// Instructions per operation of the function itself.
-    pub own: f64,
+    pub(crate) own: f64,
     /// Instructions per operation of the function and all that it calls. Recursive calls count several times.
-    pub inclusive: f64,
+    pub(crate) inclusive: f64,
 }
 
 /// The work of one function on two sides, per operation and without the functions that it calls.

@@ -34,7 +34,7 @@ const MOST: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// [`SCHEMA`].
-    pub schema: String,
+    pub(crate) schema: String,
     /// The target as written on the command line, secrets redacted.
     pub target: String,
     /// A hash of everything that defines the work; runs with another hash are rejected.
