@@ -21,7 +21,6 @@
 //! | `cache` | `caching::ReadCache`, `get_cached`: replies in memory that the server's notices keep current |
 //! | `tls` | `rediss://`, by rustls |
 //! | `metrics` | counts, errors and response times per command: `Client::metrics` |
-//! | `modules` | functions for commands of Redis 7.2 to 8 and of its modules |
 //! | `opentelemetry` | `Telemetry`: a span and a duration for each request |
 //! | `serde` | `Json`, `Serde`, `to_json`, `to_fields`: types with serde's traits as values and replies |
 //! | `testing` | `testing::FakeServer`, a server for the tests of an application |

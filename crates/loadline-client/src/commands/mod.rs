@@ -150,21 +150,14 @@ macro_rules! more_options {
     )*};
 }
 
-#[cfg(feature = "modules")]
 mod hash_fields;
-#[cfg(feature = "modules")]
 mod json;
-#[cfg(all(test, feature = "modules"))]
+#[cfg(test)]
 mod modules_tests;
-#[cfg(feature = "modules")]
 mod recent;
-#[cfg(feature = "modules")]
 mod search;
-#[cfg(feature = "modules")]
 mod sketches;
-#[cfg(feature = "modules")]
 mod time_series;
-#[cfg(feature = "modules")]
 mod vectors;
 
 mod acl;
@@ -186,26 +179,12 @@ mod sorted_sets;
 mod streams;
 mod strings;
 
-#[cfg(feature = "modules")]
-#[cfg_attr(docsrs, doc(cfg(feature = "modules")))]
 pub use hash_fields::*;
-#[cfg(feature = "modules")]
-#[cfg_attr(docsrs, doc(cfg(feature = "modules")))]
 pub use json::*;
-#[cfg(feature = "modules")]
-#[cfg_attr(docsrs, doc(cfg(feature = "modules")))]
 pub use recent::*;
-#[cfg(feature = "modules")]
-#[cfg_attr(docsrs, doc(cfg(feature = "modules")))]
 pub use search::*;
-#[cfg(feature = "modules")]
-#[cfg_attr(docsrs, doc(cfg(feature = "modules")))]
 pub use sketches::*;
-#[cfg(feature = "modules")]
-#[cfg_attr(docsrs, doc(cfg(feature = "modules")))]
 pub use time_series::*;
-#[cfg(feature = "modules")]
-#[cfg_attr(docsrs, doc(cfg(feature = "modules")))]
 pub use vectors::*;
 
 pub use acl::*;

@@ -1,7 +1,6 @@
 //! Every command and every option against a real redis-server, and against what that server says about its own
 //! commands: none is missing, none is misspelt, the keys are where the server finds them.
 
-#[cfg(feature = "modules")]
 mod recent;
 mod rows;
 
@@ -262,7 +261,7 @@ const UNUSED_TOKENS: &[(&str, &str)] = &[
     ("migrate", "KEYS"),
 ];
 
-/// Whether a function of the feature `modules` sends a command that is newer than the oldest server with documentation.
+/// Whether a function sends a command that is newer than the oldest server with documentation.
 fn is_recent(name: &str) -> bool {
     let sources = [
         include_str!("../../../src/commands/hash_fields.rs"),
