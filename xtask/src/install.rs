@@ -71,14 +71,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_installation_that_failed_says_what_to_do() {
+    fn installation_that_failed_says_what_to_do() {
         let text = not_installed(&["redis-server", "redis-tools"]);
         assert!(text.contains("could not install redis-server redis-tools in 3 tries"));
         assert!(text.contains("by hand (apt-get install redis-server redis-tools)"));
     }
 
     #[test]
-    fn a_step_that_fails_is_tried_again_and_not_for_ever() {
+    fn step_that_fails_is_tried_again_and_not_for_ever() {
         let count = |fails: u32| {
             let mut calls = 0;
             let done = try_again(3, Duration::ZERO, || {

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measured_function_is_found_in_the_profile_or_the_check_fails() {
+    fn measured_function_is_found_in_the_profile_or_the_check_fails() {
         let text = "events: Ir\nfn=(1) main\n1 5\ncfn=(2) instructions::store::read\ncalls=4 2\n1 400\nfn=(2)\n2 400\n";
         let profile = callgrind::parse(text).unwrap();
         let counted = per_operation("instructions::store::read 2\n", &profile).unwrap();

@@ -136,7 +136,7 @@ Some text.
     }
 
     #[test]
-    fn a_use_that_goes_up_or_sideways_is_found() {
+    fn use_that_goes_up_or_sideways_is_found() {
         assert_eq!(found(&[]), [""; 0]);
         for (path, text, fault) in [
             (
@@ -160,7 +160,7 @@ Some text.
     }
 
     #[test]
-    fn the_list_and_the_modules_are_the_same() {
+    fn list_and_the_modules_are_the_same() {
         assert_eq!(
             found(&[
                 (

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_shows_the_text_in_the_colours_of_its_scheme() {
+    fn picture_shows_the_text_in_the_colours_of_its_scheme() {
         let [(_, light), (_, dark)] = &PICTURES;
         let text = "\u{1b}[1mget\u{1b}[0m 186.7k <ops>\n";
         let (light, dark) = (light.render(text), dark.render(text));

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_of_two_programs_is_installed_once() {
+    fn package_of_two_programs_is_installed_once() {
         let both = [
             ("redis-cli", "redis-tools"),
             ("redis-benchmark", "redis-tools"),

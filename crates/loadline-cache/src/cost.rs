@@ -115,7 +115,7 @@ mod tests {
     /// The floor of 100 x 100 tiles, by the table in the documentation of the project: columnar in LMDB and Redis, and
     /// lean Protocol Buffers in Redis.
     #[test]
-    fn the_floor_pays_where_it_was_measured_to_pay() {
+    fn floor_pays_where_it_was_measured_to_pay() {
         let percent = |get: f64, set: f64| {
             let us = |us: f64| Duration::from_nanos((us * 1e3) as u64);
             100.0 * break_even(us(499.0), us(get), us(set), 0.0, NONE)
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hit_that_costs_more_than_it_saves_never_pays() {
+    fn hit_that_costs_more_than_it_saves_never_pays() {
         assert!(break_even(10 * US, 20 * US, NONE, 0.0, NONE) > 1.0);
         let costs = Costs {
             recompute: US,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_formula_agrees_with_adding_up_the_times_over_a_grid() {
+    fn formula_agrees_with_adding_up_the_times_over_a_grid() {
         const READS: u32 = 100;
         let times = [3 * US, 47 * US, 610 * US, 7_900 * US];
         let mut cells = 0;

@@ -166,13 +166,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_is_taken_by_its_letters() {
+    fn prefix_is_taken_by_its_letters() {
         assert_eq!(pattern(b"a*[b]\\?"), b"a\\*\\[b\\]\\\\\\?*");
         assert_eq!(pattern(b""), b"*");
     }
 
     #[test]
-    fn a_batch_is_one_command_where_redis_has_one() {
+    fn batch_is_one_command_where_redis_has_one() {
         let words = |batch: &Batch| {
             let one = as_one(batch)?;
             let words: Vec<_> = one.words().map(String::from_utf8_lossy).collect();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_tag_keeps_a_batch_in_one_slot() {
+    fn hash_tag_keeps_a_batch_in_one_slot() {
         let mut batch = Batch::new();
         batch.put(b"{a}:1", b"").delete(b"{a}:2");
         assert!(check_slots(&batch).is_ok());

@@ -425,7 +425,7 @@ fn moving_slot_loses_no_update() {
 }
 
 #[test]
-fn a_batch_on_a_cluster_has_one_slot() {
+fn batch_on_a_cluster_has_one_slot() {
     let mut batch = Batch::new();
     batch.put(b"slots:1", b"").put(b"slots:2", b"");
     let store = open(&cluster_url("")).unwrap();
@@ -439,7 +439,7 @@ fn a_batch_on_a_cluster_has_one_slot() {
 }
 
 #[test]
-fn a_write_says_when_replicas_are_missing() {
+fn write_says_when_replicas_are_missing() {
     let url = cluster_url("?wait_replicas=2&wait_ms=50");
     let missing = |result: Result<(), Error>| match result {
         Err(Error::Unconfirmed { wanted: 2, reached }) => assert!(reached <= 1),
@@ -471,7 +471,7 @@ fn open_again(url: &str) -> Box<dyn KeyValue> {
 }
 
 #[test]
-fn a_directory_keeps_what_was_put() {
+fn directory_keeps_what_was_put() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("store:{}", dir.path().display());
     open(&url).unwrap().put(b"k", b"v").unwrap();
@@ -481,7 +481,7 @@ fn a_directory_keeps_what_was_put() {
 
 /// The example prints the same lines everywhere.
 #[test]
-fn the_example_grows() {
+fn example_grows() {
     on_each(|url| {
         let sold = example::sell(&*open(url).unwrap(), "shop").unwrap();
         let expected = [

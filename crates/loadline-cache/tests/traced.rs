@@ -67,7 +67,7 @@ impl Subscriber for Lines {
 }
 
 #[test]
-fn a_lookup_is_a_span_with_an_event_for_each_tier() {
+fn lookup_is_a_span_with_an_event_for_each_tier() {
     let lines = Lines::default();
     tracing::subscriber::with_default(lines.clone(), || {
         let tier = Tier::open("ram").timeout(std::time::Duration::from_secs(60));

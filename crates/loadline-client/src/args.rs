@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_the_integers_fit() {
+    fn ends_of_the_integers_fit() {
         assert_eq!(written(i64::MIN), "$20\r\n-9223372036854775808\r\n");
         assert_eq!(written(u64::MAX), "$20\r\n18446744073709551615\r\n");
         assert_eq!(written(0u32), "$1\r\n0\r\n");

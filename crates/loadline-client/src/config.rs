@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_has_its_options_in_the_query() {
+    fn socket_has_its_options_in_the_query() {
         let config = Config::from_url("unix:///run/my%20redis.sock?db=4&password=x").unwrap();
         assert_eq!(config.address, Address::Unix("/run/my redis.sock".into()));
         assert_eq!(config.database, 4);

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_code_is_the_first_word() {
+    fn code_is_the_first_word() {
         let error = ServerError::new(b"MOVED 866 127.0.0.1:7001");
         assert_eq!(error.code(), "MOVED");
         assert_eq!(error.text(), "MOVED 866 127.0.0.1:7001");

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_drops_the_oldest_events_and_says_how_many() {
+    fn full_queue_drops_the_oldest_events_and_says_how_many() {
         let events = ConnectionEvents::new(2);
         (0..5).for_each(|slot| events.push(moved(slot)));
         let missed = events.try_next();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_gets_the_next_event() {
+    fn thread_that_waits_gets_the_next_event() {
         let events = ConnectionEvents::new(2);
         let waiting = events.clone();
         let waiter = std::thread::spawn(move || waiting.wait(Duration::from_secs(20)));

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_may_be_repeated_only_where_all_of_its_commands_may() {
+    fn request_may_be_repeated_only_where_all_of_its_commands_may() {
         let get = Flags::READ_ONLY;
         let set = Flags::IDEMPOTENT;
         let incr = Flags::NONE;

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_within_an_array_is_an_error_unless_asked_for() {
+    fn error_within_an_array_is_an_error_unless_asked_for() {
         let reply = || Reply::Array(vec![Reply::Integer(1), Reply::Error(b"ERR no")]);
         let failed = Vec::<i64>::from_reply(reply());
         assert!(matches!(failed, Err(Error::Server(_))));
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_pairs_may_be_flat() {
+    fn list_of_pairs_may_be_flat() {
         let flat = Reply::Array(vec![Reply::Bulk(b"a"), Reply::Bulk(b"1.5")]);
         let nested = Reply::Array(vec![Reply::Array(vec![
             Reply::Bulk(b"a"),

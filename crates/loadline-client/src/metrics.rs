@@ -107,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_time_is_in_its_bucket_and_close_to_its_end(shift in 0u32..64, bits in any::<u64>()) {
+        fn time_is_in_its_bucket_and_close_to_its_end(shift in 0u32..64, bits in any::<u64>()) {
             let ns = bits >> shift;
             let end = highest(bucket(ns));
             prop_assert!(ns <= end);

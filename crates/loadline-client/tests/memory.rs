@@ -35,7 +35,7 @@ fn resident(what: &str) -> u64 {
 }
 
 #[test]
-fn a_pool_of_ten_connections_fits_into_ten_megabytes() {
+fn pool_of_ten_connections_fits_into_ten_megabytes() {
     let redis = server::Redis::start();
     let before = (resident("VmRSS"), resident("RssAnon"));
     server::runtime().block_on(async {

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_answers_over_both_kinds_of_socket() {
+    fn echo_answers_over_both_kinds_of_socket() {
         let tcp = Echo::tcp().unwrap();
         let directory = tempfile::tempdir().unwrap();
         let unix = Echo::unix(&directory.path().join("echo")).unwrap();

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_measures_itself_and_hides_its_echo() {
+    fn link_measures_itself_and_hides_its_echo() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let route = Route::from_loopback(server.local_addr().unwrap().into());
         let latency = Duration::from_millis(3);
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_is_off_above_the_tolerance_and_only_where_it_was_exact() {
+    fn latency_is_off_above_the_tolerance_and_only_where_it_was_exact() {
         let shape = Shape::round_trip(Duration::from_millis(1));
         let mut achieved = Achieved {
             class: Class::L4,

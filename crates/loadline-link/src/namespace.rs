@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_fails_or_is_missing_is_named() {
+    fn program_that_fails_or_is_missing_is_named() {
         let missing = run("loadline-no-such-program", &["x"]).unwrap_err();
         let said = missing.to_string();
         assert!(said.contains("loadline-no-such-program x"), "{said}");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_are_neighbours_in_the_benchmark_range() {
+    fn ends_are_neighbours_in_the_benchmark_range() {
         let ends = Ends::draw().unwrap();
         assert_eq!(u32::from(ends.near) + 1, u32::from(ends.far));
         assert!(ends.near.octets()[0] == 198 && [18, 19].contains(&ends.near.octets()[1]));

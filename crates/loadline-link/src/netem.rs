@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_in_the_words_of_tc() {
+    fn lane_in_the_words_of_tc() {
         let lane = Lane {
             delay: Duration::from_nanos(5_250_001),
             bytes_per_second: Some(1_000_000),
@@ -245,7 +245,7 @@ mod tests {
 
     /// Everything but the queues, which few machines support: the devices, the addresses and the forwarder.
     #[test]
-    fn the_devices_lead_to_the_server_and_go_with_the_namespace() {
+    fn devices_lead_to_the_server_and_go_with_the_namespace() {
         use std::io::{Read, Write};
         use std::net::{TcpListener, TcpStream};
 

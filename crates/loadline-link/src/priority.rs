@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_does_not_sleep_gives_real_time_back_until_it_has_slept() {
+    fn thread_that_does_not_sleep_gives_real_time_back_until_it_has_slept() {
         let start = Instant::now();
         let at = |us| start + Duration::from_micros(us);
         let mut priority = RealtimePriority::new(Scheduling::RealTime, start);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_without_the_right_to_real_time_never_asks_again() {
+    fn thread_without_the_right_to_real_time_never_asks_again() {
         let start = Instant::now();
         let mut priority = RealtimePriority::new(Scheduling::Ordinary, start);
         for us in [100, 5_000, 50_000] {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_agrees_with_what_was_claimed() {
+    fn kernel_agrees_with_what_was_claimed() {
         let said = std::thread::spawn(|| (claim(), policy(), give_back(), policy()));
         let (claimed, policy, (), after) = said.join().unwrap();
         // SCHED_FIFO is 1 and SCHED_OTHER is 0 in `linux/sched.h`.

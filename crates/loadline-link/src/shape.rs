@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_odd_latency_is_split_without_loss() {
+    fn odd_latency_is_split_without_loss() {
         let latency = Duration::from_nanos(1_000_001);
         let shape = Shape::round_trip(latency);
         assert_eq!(shape.latency(), latency);

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_ends_an_endless_wait() {
+    fn waker_ends_an_endless_wait() {
         let mut waiter = Waiter::new().unwrap();
         let mut events = Events::new();
         let waker = waiter.waker().unwrap();

@@ -103,7 +103,7 @@ fn pipelined(client: &mut TcpStream, server: &mut TcpStream, requests: usize) ->
 }
 
 #[test]
-fn the_handshake_takes_a_round_trip_and_nothing_is_early() {
+fn handshake_takes_a_round_trip_and_nothing_is_early() {
     if !possible("the handshake") {
         return;
     }
@@ -157,7 +157,7 @@ fn bytes_stay_intact_though_packets_are_lost() {
 }
 
 #[test]
-fn a_freeze_is_survived_by_retransmission() {
+fn freeze_is_survived_by_retransmission() {
     if !possible("a freeze") {
         return;
     }
@@ -197,7 +197,7 @@ fn refused_and_reset_are_seen_through_the_packets() {
 }
 
 #[test]
-fn an_unknown_congestion_control_is_named() {
+fn unknown_congestion_control_is_named() {
     if !possible("the name of a congestion control") {
         return;
     }

@@ -202,7 +202,7 @@ fn bytes_sent_together_arrive_together() {
 }
 
 #[test]
-fn a_half_close_is_carried_through_and_the_rest_still_flows() {
+fn half_close_is_carried_through_and_the_rest_still_flows() {
     let behind = Behind::new(Shape::round_trip(4 * MS));
     let (mut client, mut server) = behind.connection();
     client.write_all(b"question").unwrap();
@@ -214,7 +214,7 @@ fn a_half_close_is_carried_through_and_the_rest_still_flows() {
 }
 
 #[test]
-fn a_reset_of_the_server_reaches_the_client() {
+fn reset_of_the_server_reaches_the_client() {
     let behind = Behind::new(Shape::round_trip(4 * MS));
     let (mut client, server) = behind.connection();
     client.write_all(b"unread").unwrap();
@@ -228,7 +228,7 @@ fn a_reset_of_the_server_reaches_the_client() {
 }
 
 #[test]
-fn a_server_that_is_not_there_resets_the_client() {
+fn server_that_is_not_there_resets_the_client() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
     let nowhere = closed.local_addr().unwrap();
     drop(closed);
@@ -272,7 +272,7 @@ fn two_hundred_connections_keep_their_bytes_apart() {
 }
 
 #[test]
-fn a_stalled_reader_stops_the_sender() {
+fn stalled_reader_stops_the_sender() {
     let behind = Behind::new(Shape::round_trip(2 * MS));
     let (mut client, mut server) = behind.connection();
     client.set_write_timeout(Some(300 * MS)).unwrap();
@@ -304,7 +304,7 @@ fn a_stalled_reader_stops_the_sender() {
 }
 
 #[test]
-fn a_unix_socket_is_proxied_and_its_file_goes_with_it() {
+fn unix_socket_is_proxied_and_its_file_goes_with_it() {
     let directory = tempfile::tempdir().unwrap();
     let upstream = directory.path().join("server");
     let listen = directory.path().join("link");
@@ -362,7 +362,7 @@ fn impossible_links_are_refused() {
 }
 
 #[test]
-fn the_shape_can_change_while_it_runs() {
+fn shape_can_change_while_it_runs() {
     let behind = Behind::new(Shape::default());
     let (mut client, mut server) = behind.connection();
     let mut there = || {
@@ -390,7 +390,7 @@ fn stopping_closes_everything() {
 }
 
 #[test]
-fn a_cut_ends_both_sides_in_order_and_loses_what_is_under_way() {
+fn cut_ends_both_sides_in_order_and_loses_what_is_under_way() {
     let behind = Behind::new(Shape::round_trip(10_000 * MS));
     let (mut client, mut server) = behind.connection();
     client.write_all(b"lost").unwrap();
@@ -408,7 +408,7 @@ fn a_cut_ends_both_sides_in_order_and_loses_what_is_under_way() {
 }
 
 #[test]
-fn a_reset_is_an_error_on_both_sides() {
+fn reset_is_an_error_on_both_sides() {
     let behind = Behind::new(Shape::round_trip(10_000 * MS));
     let (mut client, mut server) = behind.connection();
     client.write_all(b"lost").unwrap();
@@ -442,7 +442,7 @@ fn half_open_is_an_end_for_the_server_and_nothing_for_the_client() {
 }
 
 #[test]
-fn a_freeze_holds_everything_until_it_is_cleared_and_loses_nothing() {
+fn freeze_holds_everything_until_it_is_cleared_and_loses_nothing() {
     let behind = Behind::new(Shape::round_trip(2 * MS));
     let (mut client, mut server) = behind.connection();
     client.write_all(b"1").unwrap();
@@ -496,7 +496,7 @@ fn refused_are_new_connections_only_and_until_it_is_cleared() {
 }
 
 #[test]
-fn a_slow_close_delays_the_end_and_not_the_bytes() {
+fn slow_close_delays_the_end_and_not_the_bytes() {
     let behind = Behind::new(Shape::round_trip(MS));
     let (client, mut server) = behind.connection();
     let delay = 1_000 * MS;

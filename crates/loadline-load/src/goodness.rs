@@ -67,7 +67,7 @@ fn kolmogorov_tail(lambda: f64) -> f64 {
 }
 
 #[test]
-fn the_tests_know_a_fair_die_from_a_loaded_one() {
+fn tests_know_a_fair_die_from_a_loaded_one() {
     let fair = [1.0; 6];
     // The statistics are 0, 2.4 and 120 at five degrees of freedom; tables have 0.79 for the second.
     assert!(chi_square_p(&[100; 6], &fair) > 0.999);

@@ -248,7 +248,7 @@ mod tests {
 
     /// Verifies that the test above detects a slightly wrong exponent or share.
     #[test]
-    fn a_distribution_is_not_taken_for_its_neighbour() {
+    fn distribution_is_not_taken_for_its_neighbour() {
         let zipf = |exponent| KeyDist::Zipf { exponent };
         let hotspot = |share| KeyDist::Hotspot {
             hot_keys: 20,
@@ -331,7 +331,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_permutation_is_one(len in 1_u64..5_000) {
+        fn permutation_is_one(len in 1_u64..5_000) {
             let permutation = Permutation::of(len);
             let mut seen = vec![false; len as usize];
             for x in 0..len {

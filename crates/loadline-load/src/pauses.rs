@@ -299,7 +299,7 @@ mod tests {
     /// Real-time threads on every CPU delay the real-time watchers, as a host does. Requires the right to
     /// real-time priority.
     #[test]
-    fn a_cpu_that_does_not_run_is_noticed() {
+    fn cpu_that_does_not_run_is_noticed() {
         const HELD: Duration = Duration::from_millis(30);
         let hold = || {
             let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_the_cpus_is_idle_busy_or_stolen() {
+    fn time_of_the_cpus_is_idle_busy_or_stolen() {
         let (before, after) = (
             CpuTimes {
                 at_ns: 0,

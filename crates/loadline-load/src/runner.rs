@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_ends_where_medians_stop_shifting() {
+    fn warm_up_ends_where_medians_stop_shifting() {
         let log = std::cell::RefCell::new(String::new());
         let falling: Vec<u64> = (0..8).map(|slice| 100_000 - slice * 12_000).collect();
         let mut subject = Fake {
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_ends_the_rounds() {
+    fn interrupt_ends_the_rounds() {
         let log = std::cell::RefCell::new(String::new());
         let mut subject = Fake {
             name: 'a',

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_are_kept_in_order_of_time() {
+    fn longest_are_kept_in_order_of_time() {
         let mut stalls = Stalls::default();
         for number in 0..1_000 {
             // Lengths in a scrambled order: 389 and 1,000 have no common factor.

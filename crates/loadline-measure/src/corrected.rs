@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_tail_shows_in_the_corrected_one_and_hides_in_the_raw_one() {
+    fn longer_tail_shows_in_the_corrected_one_and_hides_in_the_raw_one() {
         let as_it_was = Planted {
             tail: 0.0,
             neighbour: true,
@@ -247,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_correction_takes_and_never_adds(
+        fn correction_takes_and_never_adds(
             samples in prop::collection::vec((1_u64..1 << 40, 0_u64..1 << 40), 1..200)
         ) {
             let samples: Vec<Sample> = samples

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_binomial_is_exact_where_it_can_be_counted() {
+    fn binomial_is_exact_where_it_can_be_counted() {
         assert!((binomial_at_most(5, 24) - 55_455.0 / 16_777_216.0).abs() < 1e-15);
         assert!((binomial_at_most(499, 1_001) - 0.474_780).abs() < 1e-4);
         assert_eq!(binomial_at_most(3, 3), 1.0);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interpolated_interval_is_that_of_the_paper() {
+    fn interpolated_interval_is_that_of_the_paper() {
         // n = 20: ranks 6 and 15 cover 0.9586, ranks 7 and 14 cover 0.8847. So I = 0.1165 and
         // lambda = 14 * 0.1165 / (6 + 8 * 0.1165) = 0.2353.
         let values: Vec<f64> = (1..=20).rev().map(f64::from).collect();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_95_percent_interval_covers_94_to_96_percent() {
+    fn interval_of_95_percent_covers_94_to_96_percent() {
         let mut rng = SmallRng::seed_from_u64(11);
         let mut normal = move || {
             let (u, v): (f64, f64) = (rng.random(), rng.random());
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_miss_the_median_as_rarely_as_promised() {
+    fn bounds_miss_the_median_as_rarely_as_promised() {
         // 55,455 in 2^24 is 0.33 % on each side; of 20,000 draws 66 miss, with a deviation of 8.
         let mut rng = SmallRng::seed_from_u64(5);
         let (mut above, mut below) = (0, 0);

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edge_is_inside_only_where_it_says_so() {
+    fn edge_is_inside_only_where_it_says_so() {
         assert!(!limit("p99<10ms").holds(1e7));
         assert!(limit("p99<=10ms").holds(1e7));
         assert!(limit("p99<10ms").holds(9.9e6));
@@ -379,14 +379,14 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_concerns_its_case_or_all() {
+    fn limit_concerns_its_case_or_all() {
         assert!(limit("p99<1ms").concerns("anything"));
         assert!(limit("get.p99<1ms").concerns("get"));
         assert!(!limit("get.p99<1ms").concerns("set"));
     }
 
     #[test]
-    fn an_slo_is_a_percentile_of_everything() {
+    fn slo_is_a_percentile_of_everything() {
         let slo: Slo = "p99<2ms".parse().unwrap();
         assert_eq!(
             (slo.quantile(), slo.limit_ns, slo.least_ops()),

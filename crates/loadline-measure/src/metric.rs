@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_without_operations_has_no_time_per_operation() {
+    fn case_without_operations_has_no_time_per_operation() {
         let mut case = Case {
             ops: 0,
             duration_ns: 5,
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_corrected_tail_is_of_all_rounds_or_of_one() {
+    fn corrected_tail_is_of_all_rounds_or_of_one() {
         let mut times = Corrected::default();
         times.raw.record_n(50_000, 10_000);
         times.corrected.record_n(40_000, 10_000);

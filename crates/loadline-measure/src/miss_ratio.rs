@@ -345,7 +345,7 @@ mod tests {
 
     /// The goal: a mean absolute error of at most 0.01, and the stated one has the same magnitude.
     #[test]
-    fn a_sample_is_close_to_the_whole() {
+    fn sample_is_close_to_the_whole() {
         let trace = trace(200_000, 400_000, 2);
         let whole = curve(&trace, 1.0);
         let sample = curve(&trace, 0.1);

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_on_a_fence_is_inside() {
+    fn value_on_a_fence_is_inside() {
         let values = [-3.0, 3.0, 3.0, 5.0, 7.0, 7.0, 13.0];
         assert_eq!(count(&values), Outliers::default());
     }

@@ -70,14 +70,14 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_an_even_number_is_between() {
+    fn median_of_an_even_number_is_between() {
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
         assert_eq!(median(&[]), None);
         assert_eq!(quantile(&[], 0.5), None);
     }
 
     #[test]
-    fn the_deviation_is_that_of_r() {
+    fn deviation_is_that_of_r() {
         // sd(c(2, 4, 4, 4, 5, 5, 7, 9)) in R: 2.138090
         let found = deviation(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
         assert!((found - 2.138_090).abs() < 1e-6, "{found}");
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scaled_mad_is_that_of_r() {
+    fn scaled_mad_is_that_of_r() {
         // mad(c(1, 1, 2, 2, 4, 6, 9)) in R: 1.4826
         assert_eq!(
             scaled_mad(&[1.0, 1.0, 2.0, 2.0, 4.0, 6.0, 9.0]),

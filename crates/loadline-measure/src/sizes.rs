@@ -353,7 +353,7 @@ mod tests {
     /// Noise from a quiet machine (2 %) to one whose neighbours take half of it (15 %, the deviation of
     /// throughput that docs/analysis.md states).
     #[test]
-    fn a_range_holds_every_good_size_or_is_not_given() {
+    fn range_holds_every_good_size_or_is_not_given() {
         for (noise, call, burden, least, least_named) in [
             (0.02, 30.0, 0.0, 280, 240),
             (0.02, 30.0, 2e-5, 280, 240),
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_says_what_was_tried() {
+    fn sentence_says_what_was_tried() {
         for (rates, sentence) in [
             (
                 [(1, 100.0), (10, 600.0), (20_000, 1_000.0)],
@@ -439,7 +439,7 @@ mod tests {
 
     /// Four earlier runs recommended 500, 20k, 2k and 2k; one of them at 0.97x [0.72, 1.32] of the best.
     #[test]
-    fn a_size_that_rests_on_a_wide_interval_is_not_named() {
+    fn size_that_rests_on_a_wide_interval_is_not_named() {
         let mut sizes = exact(&[(100, 970.0), (1_000, 1_000.0), (10_000, 800.0)], 10);
         for round in [1, 4, 7] {
             sizes[0].throughputs[round] *= 0.72;

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flat_course_is_steady_from_the_start() {
+    fn flat_course_is_steady_from_the_start() {
         assert_eq!(steady_from(&[100.0; 10]), Some(0));
         assert_eq!(steady_from(&noisy(|_| 100.0, 0.05, 40, 1)), Some(0));
     }
@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_passed_before_the_state_is_steady() {
+    fn step_is_passed_before_the_state_is_steady() {
         let medians = noisy(|i| if i < 5 { 200.0 } else { 100.0 }, 0.02, 30, 2);
         let from = steady_from(&medians).unwrap();
         assert!((3..=6).contains(&from), "{from}");
     }
 
     #[test]
-    fn a_decay_is_steady_only_near_its_end() {
+    fn decay_is_steady_only_near_its_end() {
         let medians = noisy(
             |i| 100.0 * (1.0 + 3.0 * (-(i as f64) / 4.0).exp()),
             0.01,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_course_that_keeps_rising_is_never_steady() {
+    fn course_that_keeps_rising_is_never_steady() {
         assert_eq!(
             steady_from(&noisy(|i| 100.0 + 3.0 * i as f64, 0.01, 40, 4)),
             None
@@ -156,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_over_the_rounds_is_a_drift_in_either_direction() {
+    fn rise_over_the_rounds_is_a_drift_in_either_direction() {
         assert!(drifts(&noisy(|i| 100.0 + i as f64, 0.01, 24, 6)));
         assert!(drifts(&noisy(|i| 100.0 - i as f64, 0.01, 24, 7)));
     }
 
     #[test]
-    fn a_rise_that_does_not_matter_is_no_drift() {
+    fn rise_that_does_not_matter_is_no_drift() {
         let rounds: Vec<f64> = (0..24).map(|i| 100.0 + 0.05 * f64::from(i)).collect();
         assert!(!drifts(&rounds));
     }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trend_test_agrees_with_its_formula_by_hand() {
+    fn trend_test_agrees_with_its_formula_by_hand() {
         // 22 distinct values have a variance of 22 x 21 x 49 / 18 = 1,257.67, and 231 pairs.
         let rounds: Vec<f64> = (0..22).map(f64::from).collect();
         assert!((trend_z(231, &rounds) - 230.0 / 1_257.666_667_f64.sqrt()).abs() < 1e-9);

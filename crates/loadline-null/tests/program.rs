@@ -92,7 +92,7 @@ fn server_ends_with_its_standard_input() {
 }
 
 #[test]
-fn a_request_that_comes_byte_by_byte_is_answered_once() {
+fn request_that_comes_byte_by_byte_is_answered_once() {
     let server = NullServer::start();
     let mut client = server.connect();
     for byte in GET {

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spectrum_shows_every_sample() {
+    fn spectrum_shows_every_sample() {
         assert_eq!(spectrum(&[0, 1, 250_000, 1_000_000, 0]), " ▁▄█ ");
         assert_eq!(spectrum(&[0, 0]), "  ");
         assert_eq!(spectrum(&[]), "");
@@ -88,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sparkline_spans_its_values_but_does_not_blow_up_noise() {
+    fn sparkline_spans_its_values_but_does_not_blow_up_noise() {
         assert_eq!(sparkline(&[50.0, 75.0, 100.0], 10), "▁▄█");
         assert_eq!(sparkline(&[98.0, 100.0], 10), "▇█");
         assert_eq!(sparkline(&[100.0; 4], 10), "████");
     }
 
     #[test]
-    fn a_sparkline_has_room_for_many_rounds_and_for_none() {
+    fn sparkline_has_room_for_many_rounds_and_for_none() {
         assert_eq!(sparkline(&[10.0, 10.0, 100.0, 100.0, 10.0, 10.0], 3), "▁█▁");
         assert_eq!(sparkline(&[], 10), "");
         assert_eq!(sparkline(&[f64::NAN, f64::INFINITY, 1.0], 10), "█");

@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_cannot_be_broken_out_of() {
+    fn line_cannot_be_broken_out_of() {
         assert_eq!(
             written(|out| error(out, b"ERR a\r\n+OK\r\n")),
             "-ERR a  +OK  \r\n"
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_has_the_length_that_was_said() {
+    fn command_has_the_length_that_was_said() {
         let long = vec![b'x'; 1000];
         for args in [
             &[][..],
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_slice_is_flagged_and_stays_so() {
+    fn full_slice_is_flagged_and_stays_so() {
         let mut memory = [0; 6];
         let mut sink = SliceSink::new(&mut memory);
         simple(&mut sink, b"OK");

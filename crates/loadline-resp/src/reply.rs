@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_of_errors_is_no_error() {
+    fn array_of_errors_is_no_error() {
         assert!(!Reply::Array(vec![Reply::Error(b"ERR")]).is_error());
     }
 }

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_feed_is_found_among_others() {
+    fn first_line_feed_is_found_among_others() {
         for place in 0..8 {
             for filler in [0, b'\n' - 1, b'\n' + 1, b'\n' | 0x80, 0xff] {
                 let mut bytes = [filler; 8];

@@ -438,7 +438,7 @@ fn twice_as_many_as_can_be_counted_are_too_many() {
 }
 
 #[test]
-fn the_deepest_reply_fits_a_small_stack() {
+fn deepest_reply_fits_a_small_stack() {
     let _turn = turn();
     let work = || {
         let limits = Limits {
@@ -472,7 +472,7 @@ fn the_deepest_reply_fits_a_small_stack() {
 }
 
 #[test]
-fn a_large_reply_in_small_pieces_takes_linear_time() {
+fn large_reply_in_small_pieces_takes_linear_time() {
     let _turn = turn();
     let mut bytes = b"*300000\r\n".to_vec();
     bytes.extend_from_slice(&b":1\r\n".repeat(300_000));

@@ -170,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_buffer_is_a_queue(steps in proptest::collection::vec((0..200_000_usize, 0..200_000_usize), 1..20)) {
+        fn buffer_is_a_queue(steps in proptest::collection::vec((0..200_000_usize, 0..200_000_usize), 1..20)) {
             let mut buffer = Buffer::default();
             let mut model = Vec::new();
             for (count, used) in steps {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_holds_its_bound_and_nothing_beyond_it() {
+    fn output_holds_its_bound_and_nothing_beyond_it() {
         let mut output = Output::new(10);
         output.put(b"0123456789");
         output.advance(4);

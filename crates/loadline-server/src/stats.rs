@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_that_of_the_last_samples() {
+    fn rate_is_that_of_the_last_samples() {
         let mut rate = Rate::new(1_000);
         assert!(rate.per_second() < 0.001);
         for sample in 1..=20_u64 {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_all_calls_is_estimated_from_the_timed_ones() {
+    fn time_of_all_calls_is_estimated_from_the_timed_ones() {
         let stat = CallStat {
             calls: 1_000,
             timed: 100,

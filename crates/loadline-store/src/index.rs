@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_many_went_past_forgets_it_when_it_grows_only() {
+    fn line_that_many_went_past_forgets_it_when_it_grows_only() {
         let mut index = Index::default();
         index.reserve(2_000, |_| 0);
         for place in 0..1_000 {
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_line_of_the_cache() {
+    fn line_is_a_line_of_the_cache() {
         assert_eq!((size_of::<Line>(), align_of::<Line>()), (64, 64));
     }
 }

@@ -327,7 +327,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_record_holds_what_was_put_into_it(
+        fn record_holds_what_was_put_into_it(
             key in part(LONGEST),
             value in part(LONGEST),
             at in proptest::option::of(0..NEVER),
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_can_be_in_the_log_only() {
+    fn value_can_be_in_the_log_only() {
         let outside = Outside {
             segment: 7,
             offset: u32::MAX,
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_entry_takes_three_bytes_besides_key_and_value() {
+    fn short_entry_takes_three_bytes_besides_key_and_value() {
         let mut bytes = Vec::new();
         append(
             &mut bytes,

@@ -50,7 +50,7 @@ fn name(number: usize) -> Vec<u8> {
 
 /// The write-up's cache: 10,000 entries, 30 minutes.
 #[test]
-fn a_cache_holds_as_many_keys_as_it_may() {
+fn cache_holds_as_many_keys_as_it_may() {
     let options = Options::cache(10_000, Duration::from_secs(1_800));
     on_both(&options, |store| {
         for number in 0..20_000 {
@@ -71,7 +71,7 @@ fn a_cache_holds_as_many_keys_as_it_may() {
 }
 
 #[test]
-fn the_time_to_live_of_the_options_holds_for_every_put() {
+fn time_to_live_of_the_options_holds_for_every_put() {
     let options = Options::cache(100, Duration::from_millis(50));
     on_both(&options, |store| {
         store.put(b"put", b"").unwrap();
@@ -170,7 +170,7 @@ fn entry_above_the_limit_of_memory_is_refused() {
 }
 
 #[test]
-fn a_full_store_refuses_where_it_is_to_remove_nothing() {
+fn full_store_refuses_where_it_is_to_remove_nothing() {
     let options = Options::new().max_keys(10).at_limit(AtLimit::Refuse);
     on_both(&options, |store| {
         (0..10).for_each(|number| store.put(&name(number), b"").unwrap());
@@ -272,7 +272,7 @@ fn snapshotted(snapshot: &StoreSnapshot<'_>, prefix: &[u8]) -> BTreeMap<Vec<u8>,
 
 /// Values in the log only stay readable too, although their segments are reclaimed meanwhile.
 #[test]
-fn a_snapshot_stays_as_it_was() {
+fn snapshot_stays_as_it_was() {
     on_both(&Options::new(), |store| {
         let value = |number: usize, round: u8| vec![round; [10, 100, 280, 1_000][number % 4]];
         (0..2_000).for_each(|number| store.put(&name(number), &value(number, 1)).unwrap());
@@ -301,7 +301,7 @@ fn a_snapshot_stays_as_it_was() {
 
 /// A thread writes the same number to many keys at once, again and again.
 #[test]
-fn a_snapshot_has_batches_as_a_whole() {
+fn snapshot_has_batches_as_a_whole() {
     on_both(&Options::new(), |store| {
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {

@@ -39,7 +39,7 @@ fn name(key: &mut [u8; 16], number: usize) {
 }
 
 #[test]
-fn a_key_takes_little_and_a_get_allocates_nothing() {
+fn key_takes_little_and_a_get_allocates_nothing() {
     let keyspace = Keyspace::new();
     let before = resident_bytes();
     let mut key = *b"key:000000000000";

@@ -322,7 +322,7 @@ fn stores_of_all_versions_open() {
 }
 
 #[test]
-fn a_new_store_holds_the_same() {
+fn new_store_holds_the_same() {
     let directory = match std::env::var_os("LOADLINE_KEEP_STORE") {
         Some(directory) => std::path::PathBuf::from(directory),
         None => tempfile::tempdir().unwrap().keep(),

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_chosen_word_stands_in_brackets() {
+    fn chosen_word_stands_in_brackets() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("enabled");
         fs::write(&path, "always [madvise] never\n").unwrap();

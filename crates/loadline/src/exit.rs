@@ -117,7 +117,7 @@ mod tests {
     use anyhow::Context;
 
     #[test]
-    fn an_error_ends_as_it_asks_also_under_a_context() {
+    fn error_ends_as_it_asks_also_under_a_context() {
         let failure: Result<(), _> = Err(Failure::usage("no"));
         assert_eq!(
             of(&failure.context("while planning").unwrap_err()),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_never_holds_a_password() {
+    fn message_never_holds_a_password() {
         let failure = Failure::unavailable("redis://ann:hunter2@db:6379 did not answer");
         assert_eq!(
             failure.to_string(),

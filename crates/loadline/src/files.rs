@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_and_nothing_is_left_beside_it() {
+    fn file_is_replaced_and_nothing_is_left_beside_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out.json");
         for text in ["a longer first text", "second"] {
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_the_same_however_it_is_spelled() {
+    fn place_is_the_same_however_it_is_spelled() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| Output::from(dir.path().join(name));
         std::fs::create_dir(dir.path().join("sub")).unwrap();
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_file_is_read_without_its_line_break() {
+    fn password_file_is_read_without_its_line_break() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "hunter2 \r\n").unwrap();
         assert_eq!(read_password(file.path()).unwrap().reveal(), "hunter2 ");

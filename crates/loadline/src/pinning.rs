@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_given_back_what_it_had() {
+    fn thread_is_given_back_what_it_had() {
         let had = sched_getaffinity(None).unwrap();
         if let Some(pinning) = Pinning::start() {
             let ours = sched_getaffinity(None).unwrap();

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_gets_all_and_a_pipe_gets_plain_text() {
+    fn terminal_gets_all_and_a_pipe_gets_plain_text() {
         let terminal = Surroundings {
             stdout_is_terminal: true,
             stderr_is_terminal: true,

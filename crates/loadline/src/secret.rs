@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_shows_itself_as_stars() {
+    fn secret_shows_itself_as_stars() {
         let secret = Secret::new("hunter2".into());
         assert_eq!(format!("{secret} {secret:?}"), "*** ***");
         assert_eq!(secret.reveal(), "hunter2");
     }
 
     #[test]
-    fn a_command_line_is_redacted_and_quoted() {
+    fn command_line_is_redacted_and_quoted() {
         let words = [
             "loadline",
             "run",

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_line_that_is_cut_off_is_left_out() {
+    fn last_line_that_is_cut_off_is_left_out() {
         let curve = followed("t.csv", b"0,a,1,99,7,get,0\n1,a,1,99,7,get,0\n2,b,1,9").unwrap();
         assert_eq!(curve.reads, 2);
         // In the middle it is damage.

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sum_of_calls_is_read_from_strace() {
+    fn sum_of_calls_is_read_from_strace() {
         let report = "% time     seconds  usecs/call     calls    errors syscall\n\
                       100.00    0.006217           1      5012        12 total\n";
         assert_eq!(total_calls(report).unwrap(), 5_012.0);

@@ -334,14 +334,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_found_in_what_info_says() {
+    fn number_is_found_in_what_info_says() {
         let info = "# Stats\r\nkeyspace_hits:41\r\nkeyspace_misses:2\r\n";
         assert_eq!(field(info, "keyspace_misses"), Some(2));
         assert_eq!(field(info, "keyspace"), None);
     }
 
     #[test]
-    fn a_program_is_run_and_its_cpu_time_is_its_own() {
+    fn program_is_run_and_its_cpu_time_is_its_own() {
         let words = |line: &str| vec!["sh".to_owned(), "-c".into(), line.into()];
         let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done";
         let ended = run_pinned(&words(busy)).unwrap();

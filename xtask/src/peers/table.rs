@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_holds_the_median_of_the_ratios_within_rounds() {
+    fn row_holds_the_median_of_the_ratios_within_rounds() {
         let goal = Goal {
             ratio: Some(1.5),
             cpu_ratio: Some(0.5),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_is_that_of_the_whole_interval() {
+    fn verdict_is_that_of_the_whole_interval() {
         let even = [100.0; 5];
         assert_eq!(verdict(&even, 10.0, Some(1.1), Some(0.9)), "NOT MET");
         assert_eq!(verdict(&even, 10.0, Some(1.0), Some(1.0)), "met");
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_printed_and_kept_as_promised() {
+    fn table_is_printed_and_kept_as_promised() {
         let goal = Goal {
             ratio: Some(1.5),
             cpu_ratio: None,

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_write_of_a_key_counts() {
+    fn last_write_of_a_key_counts() {
         let mut backlog = backlog();
         backlog.push(b"a", put(10, false), 1);
         backlog.push(b"b", put(10, false), 1);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_put_without_room_is_counted_and_leaves_no_older_value() {
+    fn put_without_room_is_counted_and_leaves_no_older_value() {
         let mut backlog = backlog();
         backlog.push(b"a", put(60, false), 1);
         backlog.push(b"b", put(60, false), 1);

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_is_never_reported_does_not_block_it_for_ever() {
+    fn probe_that_is_never_reported_does_not_block_it_for_ever() {
         let mut breaker = breaker();
         open(&mut breaker, MS);
         assert!(breaker.permits(RequestKind::Reads, 101 * MS));

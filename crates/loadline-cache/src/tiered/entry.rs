@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_ages_in_steps() {
+    fn entry_ages_in_steps() {
         let mut entry = Entry {
             value: Some(Arc::new(())),
             fresh_until: 100 * SECOND,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_from_another_tier_is_due_at_the_same_age() {
+    fn entry_from_another_tier_is_due_at_the_same_age() {
         // 60 of 100 s are over, and it is due at 80.
         let due = lifetimes().refresh_at(7 * SECOND, 100 * SECOND, 40 * SECOND);
         assert_eq!(due, 27 * SECOND);

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_lead_releases_those_who_wait() {
+    fn dropped_lead_releases_those_who_wait() {
         let flights = Flights::new();
         let first = lead(flights.join(&1));
         let waiting = flight(flights.join(&1));
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_overtakes_a_load_and_waits_for_a_write() {
+    fn write_overtakes_a_load_and_waits_for_a_write() {
         let flights = Flights::new();
         let load = lead(flights.join(&1));
         let write = lead(flights.write(&1));

@@ -313,7 +313,7 @@ mod tests {
 
     /// A frame whose checksum is right and whose lengths are not, as an attacker could write it.
     #[test]
-    fn a_declared_length_does_not_decide_what_is_allocated() {
+    fn declared_length_does_not_decide_what_is_allocated() {
         for format in formats() {
             let mut frame = write(&format, Some(&vec![7; 5_000]));
             for length in [0_u32, 4_999, 5_001, 10_001, u32::MAX] {
@@ -337,7 +337,7 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_byte_is_noticed(at in 0_usize..500, by in 1_u8..) {
+        fn changed_byte_is_noticed(at in 0_usize..500, by in 1_u8..) {
             for format in formats() {
                 let value: Vec<u8> = (0..200).collect();
                 let mut frame = write(&format, Some(&value));

@@ -139,7 +139,7 @@ mod tests {
     const US: Duration = Duration::from_micros(1);
 
     #[test]
-    fn the_deadline_follows_the_slowest_hundredth() {
+    fn deadline_follows_the_slowest_hundredth() {
         let hedge = Hedge::new(HedgeAt::P99, 10_000 * US, 3);
         (1..EVERY).for_each(|_| hedge.record(1, 100 * US));
         assert_eq!(hedge.patience(1), None);

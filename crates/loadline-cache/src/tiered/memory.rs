@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weight_stays_within_the_budget() {
+    fn weight_stays_within_the_budget() {
         for (budget, expected) in [(1 << 20, 1_000), (1 << 20, 91_000), (1_000_000, 100)] {
             let memory = Memory::new(budget, expected);
             for key in 0..20_000_u64 {

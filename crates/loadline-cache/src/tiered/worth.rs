@@ -311,7 +311,7 @@ mod tests {
     /// The constants above were chosen before this grid was. A cell is right if the decision is the one that the true means
     /// lead to.
     #[test]
-    fn the_decision_is_right_in_nearly_all_of_a_grid() {
+    fn decision_is_right_in_nearly_all_of_a_grid() {
         let (mut cells, mut right, mut close) = (0, 0, 0);
         let mut random = Random(7);
         for recompute in [30, 120, 480, 1_900, 7_700] {
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tier_that_begins_to_pay_is_used_again() {
+    fn tier_that_begins_to_pay_is_used_again() {
         let (ledger, mut random) = (Ledger::new(true), Random(1));
         let slow = costs(50, 300, 200, 200);
         use_tier(&ledger, &slow, 0.9, 10_000, &mut random);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tier_that_fails_costs_its_timeout() {
+    fn tier_that_fails_costs_its_timeout() {
         let ledger = Ledger::new(true);
         for number in 0..20_000 {
             let key = key(number);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figures_are_one_line() {
+    fn figures_are_one_line() {
         let worth = Worth {
             costs: costs(554, 60, 50, 100),
             hit_ratio: 0.61,

@@ -107,7 +107,7 @@ fn opened_again(open: impl Fn() -> Pages) -> Pages {
 }
 
 #[test]
-fn a_store_in_an_engine_does_what_every_store_does() {
+fn store_in_an_engine_does_what_every_store_does() {
     for engine in ENGINES {
         let dir = tempfile::tempdir().unwrap();
         let store = open(&url(engine, dir.path())).unwrap();

@@ -135,7 +135,7 @@ impl Hedged {
 }
 
 #[test]
-fn a_load_that_ends_first_is_used_while_the_read_is_under_way() {
+fn load_that_ends_first_is_used_while_the_read_is_under_way() {
     let hedged = hedged();
     hedged.in_tier(1);
     hedged.store.set_paused(true);
@@ -158,7 +158,7 @@ fn a_load_that_ends_first_is_used_while_the_read_is_under_way() {
 }
 
 #[test]
-fn a_read_that_ends_first_is_used_while_the_load_is_under_way() {
+fn read_that_ends_first_is_used_while_the_load_is_under_way() {
     let hedged = hedged();
     hedged.in_tier(1);
     hedged.is_closed.store(true, Ordering::SeqCst);
@@ -177,7 +177,7 @@ fn a_read_that_ends_first_is_used_while_the_load_is_under_way() {
 }
 
 #[test]
-fn a_read_that_finds_nothing_waits_for_the_load_that_has_begun() {
+fn read_that_finds_nothing_waits_for_the_load_that_has_begun() {
     let hedged = hedged();
     hedged.is_closed.store(true, Ordering::SeqCst);
     hedged.store.set_paused(true);
@@ -196,7 +196,7 @@ fn a_read_that_finds_nothing_waits_for_the_load_that_has_begun() {
 }
 
 #[test]
-fn a_load_that_fails_leaves_it_to_the_read() {
+fn load_that_fails_leaves_it_to_the_read() {
     let hedged = hedged();
     hedged.in_tier(1);
     hedged.fails.store(true, Ordering::SeqCst);
@@ -248,7 +248,7 @@ fn several_keys_are_loaded_while_their_read_is_under_way() {
 }
 
 #[test]
-fn a_read_of_several_keys_that_ends_amid_the_loads_answers_the_others() {
+fn read_of_several_keys_that_ends_amid_the_loads_answers_the_others() {
     let hedged = hedged();
     // The fourth one is in no tier.
     (1..4).for_each(|key| hedged.in_tier(key));
@@ -287,7 +287,7 @@ fn keys_whose_loads_fail_are_left_to_the_read() {
 
 /// One load per key, and no more reads than open the breaker.
 #[test]
-fn a_frozen_tier_leads_to_no_stampede() {
+fn frozen_tier_leads_to_no_stampede() {
     let hedged = hedged();
     hedged.store.set_paused(true);
     std::thread::scope(|scope| {
@@ -309,7 +309,7 @@ fn a_frozen_tier_leads_to_no_stampede() {
 }
 
 #[test]
-fn a_frozen_server_does_not_delay_the_first_call() {
+fn frozen_server_does_not_delay_the_first_call() {
     let (redis, loads) = (Redis::start(), Count::default());
     let tier = || {
         Tier::open(&redis.url())

@@ -37,7 +37,7 @@ fn process_that_is_killed() {
 }
 
 #[test]
-fn the_loss_by_a_kill_is_bounded_by_the_backlog() {
+fn loss_by_a_kill_is_bounded_by_the_backlog() {
     let dir = tempfile::tempdir().unwrap();
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "killed::process_that_is_killed", "--nocapture"])

@@ -43,7 +43,7 @@ fn seen(pages: &Pages, key: u32) -> u64 {
 }
 
 #[test]
-fn a_change_by_another_process_is_seen_at_once() {
+fn change_by_another_process_is_seen_at_once() {
     let redis = Redis::start();
     let (first, second, untracked) = (
         tracked(&redis),
@@ -208,7 +208,7 @@ impl Codec<Page> for NoBytes {
 
 /// Both times are of the same writes. The bound is wide, since other work on the machine delays one or the other.
 #[test]
-fn a_notice_takes_the_cache_little_longer_than_the_client() {
+fn notice_takes_the_cache_little_longer_than_the_client() {
     const WRITES: u32 = 1_000;
     let redis = Redis::start();
     let (drops, dropped) = channel();
@@ -251,7 +251,7 @@ fn a_notice_takes_the_cache_little_longer_than_the_client() {
 }
 
 #[test]
-fn a_tier_that_reports_nothing_cannot_be_tracked() {
+fn tier_that_reports_nothing_cannot_be_tracked() {
     let refused = |tier: Tier| build(tier.tracked()).err().unwrap();
     assert!(matches!(refused(Tier::open("ram")), Error::Settings(_)));
     let tier = Tier::open("redis://127.0.0.1:1").tracked();

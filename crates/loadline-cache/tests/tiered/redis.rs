@@ -124,7 +124,7 @@ fn recovers(pages: &Pages, first_key: u32) {
 }
 
 #[test]
-fn a_killed_server_costs_no_error_and_is_found_again() {
+fn killed_server_costs_no_error_and_is_found_again() {
     let (mut redis, loads) = (Redis::start(), Count::default());
     assert_eq!(
         found(&pages(&redis, &loads), 1)[1..],
@@ -168,7 +168,7 @@ fn server_that_is_back_is_found_by_the_next_probe() {
 }
 
 #[test]
-fn a_server_that_is_not_there_yet_is_found_later() {
+fn server_that_is_not_there_yet_is_found_later() {
     let (mut redis, loads) = (Redis::start(), Count::default());
     redis.kill();
     let (said, errors) = channel();
@@ -183,7 +183,7 @@ fn a_server_that_is_not_there_yet_is_found_later() {
 }
 
 #[test]
-fn a_frozen_server_delays_the_first_calls_only() {
+fn frozen_server_delays_the_first_calls_only() {
     let (redis, loads) = (Redis::start(), Count::default());
     found(&pages(&redis, &loads), 1);
     let pages = numbered(tier(&redis).timeout(TIMEOUT), &loads);
@@ -210,7 +210,7 @@ fn a_frozen_server_delays_the_first_calls_only() {
 }
 
 #[test]
-fn a_server_that_is_full_or_read_only_is_still_read() {
+fn server_that_is_full_or_read_only_is_still_read() {
     for (setting, bad, good) in [("maxmemory", "1", "0"), ("min-replicas-to-write", "1", "0")] {
         let (redis, loads) = (Redis::start(), Count::default());
         let pages = pages(&redis, &loads);

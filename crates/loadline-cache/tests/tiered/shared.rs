@@ -43,7 +43,7 @@ fn value(redis: &Redis, key: &str) -> Option<String> {
 }
 
 #[test]
-fn a_stampede_over_several_caches_loads_once() {
+fn stampede_over_several_caches_loads_once() {
     let (redis, loads) = (Redis::start(), Count::default());
     let own: Arc<OnceLock<Vec<Pages>>> = Arc::default();
     let all = (0..CACHES).map(|_| {
@@ -85,7 +85,7 @@ fn a_stampede_over_several_caches_loads_once() {
 
 /// Between a miss and the lease, another process can have loaded the value and given the lease back.
 #[test]
-fn a_value_that_was_written_just_before_the_lease_is_not_loaded_again() {
+fn value_that_was_written_just_before_the_lease_is_not_loaded_again() {
     const KEYS: u32 = 300;
     let (redis, loads) = (Redis::start(), Count::default());
     std::thread::scope(|scope| {
@@ -165,7 +165,7 @@ fn process_that_is_killed() {
 }
 
 #[test]
-fn a_holder_that_is_killed_delays_the_others_by_its_lease() {
+fn holder_that_is_killed_delays_the_others_by_its_lease() {
     let (redis, loads) = (Redis::start(), Count::default());
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "shared::process_that_is_killed", "--nocapture"])
@@ -226,7 +226,7 @@ fn only_its_own_lease_is_given_back() {
 }
 
 #[test]
-fn a_server_that_is_down_is_no_reason_to_wait() {
+fn server_that_is_down_is_no_reason_to_wait() {
     let redis = Redis::start();
     let tier = tier(&redis.url(), LONG).timeout(250 * MS);
     let load = |_: &u32| Ok::<_, io::Error>(Some(b"page".to_vec()));

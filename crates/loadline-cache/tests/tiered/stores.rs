@@ -46,7 +46,7 @@ fn found(pages: &Pages, key: u32) -> Vec<Found> {
 }
 
 #[test]
-fn a_second_process_does_not_load() {
+fn second_process_does_not_load() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     let first = numbered(builder(tier(&store), &clock).absent_ttl(MS), &loads);
     assert_eq!(
@@ -222,7 +222,7 @@ fn full_store_still_gets_invalidations() {
 }
 
 #[test]
-fn an_invalidation_that_the_store_missed_is_made_up_for() {
+fn invalidation_that_the_store_missed_is_made_up_for() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     // The breaker opens with the invalidation, so that it is not delivered in the background at once.
     let tier = tier(&store).breaker(1, MS, MS);
@@ -299,7 +299,7 @@ fn many_keys_are_one_request_and_large_ones_several() {
 }
 
 #[test]
-fn a_batch_that_fails_ends_the_others() {
+fn batch_that_fails_ends_the_others() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     // The breaker opens with the write, so that nothing is delivered in the background.
     let tier = tier(&store).batch_bytes(2_000).breaker(2, MS, MS);
@@ -324,7 +324,7 @@ fn only_selected_values_are_written() {
 }
 
 #[test]
-fn a_tier_that_is_read_only_is_never_written() {
+fn tier_that_is_read_only_is_never_written() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     seen(&numbered(builder(tier(&store), &clock), &loads), 1);
     let pages = numbered(
@@ -361,7 +361,7 @@ fn writes_behind_are_seen_at_once_and_written_later() {
 }
 
 #[test]
-fn the_loss_of_writes_behind_is_bounded_and_counted() {
+fn loss_of_writes_behind_is_bounded_and_counted() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     let behind = tier(&store).mode(WriteMode::Behind).backlog(10, 1 << 20);
     let pages = numbered(builder(behind.breaker(1, MS, MS), &clock), &loads);
@@ -382,7 +382,7 @@ fn the_loss_of_writes_behind_is_bounded_and_counted() {
 }
 
 #[test]
-fn a_write_that_may_still_happen_is_not_believed() {
+fn write_that_may_still_happen_is_not_believed() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     // Memory keeps nothing, so that every read goes to the tier.
     // The breaker opens with the write, so that nothing is delivered in the background.
@@ -455,7 +455,7 @@ impl KeyValue for Slow {
 }
 
 #[test]
-fn a_store_that_does_not_answer_in_time_delays_a_call_once() {
+fn store_that_does_not_answer_in_time_delays_a_call_once() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     let slow = Tier::store(Arc::new(Slow(Arc::clone(&store), 20 * MS))).timeout(20 * MS);
     let pages = numbered(builder(slow, &clock), &loads);
@@ -466,7 +466,7 @@ fn a_store_that_does_not_answer_in_time_delays_a_call_once() {
 }
 
 #[test]
-fn a_store_that_costs_more_than_it_saves_is_bypassed() {
+fn store_that_costs_more_than_it_saves_is_bypassed() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     let slow = Slow(Arc::clone(&store), Duration::from_micros(20));
     let tier = Tier::store(Arc::new(slow)).timeout(60_000 * MS);
@@ -492,7 +492,7 @@ fn a_store_that_costs_more_than_it_saves_is_bypassed() {
 }
 
 #[test]
-fn a_flush_waits_for_what_another_thread_writes() {
+fn flush_waits_for_what_another_thread_writes() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     let pages = numbered(
         builder(tier(&store).mode(WriteMode::Behind), &clock),

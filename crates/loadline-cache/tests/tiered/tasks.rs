@@ -32,7 +32,7 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_stampede_of_a_thousand_tasks_loads_once() {
+fn stampede_of_a_thousand_tasks_loads_once() {
     runtime().block_on(async {
         let loads = Count::default();
         let own: Arc<OnceLock<Pages>> = Arc::default();
@@ -62,7 +62,7 @@ fn a_stampede_of_a_thousand_tasks_loads_once() {
 }
 
 #[test]
-fn a_call_that_is_dropped_hands_its_load_over() {
+fn call_that_is_dropped_hands_its_load_over() {
     runtime().block_on(async {
         let loads = Count::default();
         let count = loads.clone();

@@ -29,7 +29,7 @@ impl Drop for Last {
 }
 
 #[test]
-fn a_value_can_use_the_cache_when_it_is_dropped() {
+fn value_can_use_the_cache_when_it_is_dropped() {
     let own: Arc<OnceLock<Cache<u32, Last>>> = Arc::default();
     let pages = Cache::<u32, Last>::builder_weighed(20_000, |_, page| page.0);
     let pages = pages.build(|_| Ok::<_, io::Error>(None)).unwrap();
@@ -50,7 +50,7 @@ fn a_value_can_use_the_cache_when_it_is_dropped() {
 }
 
 #[test]
-fn a_stampede_of_a_thousand_loads_once() {
+fn stampede_of_a_thousand_loads_once() {
     const CALLERS: u64 = 1_000;
     let loads = Count::default();
     let own: Arc<OnceLock<Pages>> = Arc::default();
@@ -84,7 +84,7 @@ fn a_stampede_of_a_thousand_loads_once() {
 }
 
 #[test]
-fn a_load_that_panics_releases_those_who_wait() {
+fn load_that_panics_releases_those_who_wait() {
     let loads = Count::default();
     let own: Arc<OnceLock<Pages>> = Arc::default();
     let (seen, count) = (Arc::clone(&own), loads.clone());
@@ -156,7 +156,7 @@ fn values_end_and_absences_are_remembered() {
 }
 
 #[test]
-fn a_stale_value_is_served_while_it_is_loaded_again() {
+fn stale_value_is_served_while_it_is_loaded_again() {
     let clock = ManualClock::new();
     let loads = Count::default();
     let count = loads.clone();
@@ -185,7 +185,7 @@ fn a_stale_value_is_served_while_it_is_loaded_again() {
 }
 
 #[test]
-fn a_value_past_its_end_is_better_than_an_error() {
+fn value_past_its_end_is_better_than_an_error() {
     let clock = ManualClock::new();
     let loads = Count::default();
     let count = loads.clone();
@@ -206,7 +206,7 @@ fn a_value_past_its_end_is_better_than_an_error() {
 }
 
 #[test]
-fn a_load_that_was_overtaken_is_not_kept() {
+fn load_that_was_overtaken_is_not_kept() {
     let own: Arc<OnceLock<Pages>> = Arc::default();
     let loads = Count::default();
     let (seen, count) = (Arc::clone(&own), loads.clone());
@@ -250,7 +250,7 @@ fn many_keys_are_answered_in_their_order() {
 }
 
 #[test]
-fn the_way_of_a_key_is_explained() {
+fn way_of_a_key_is_explained() {
     let pages = Pages::builder()
         .build(|_| Ok::<_, io::Error>(Some("page".to_owned())))
         .unwrap();

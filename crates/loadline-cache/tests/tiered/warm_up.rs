@@ -44,7 +44,7 @@ fn first_step(pages: &Pages, key: u32) -> Found {
 }
 
 #[test]
-fn a_new_process_takes_over_what_the_tier_has() {
+fn new_process_takes_over_what_the_tier_has() {
     let (store, clock, loads) = (Faulty::new(), ManualClock::new(), Count::default());
     let first = numbered(tier(&store), &clock, &loads);
     (0..50).for_each(|key| drop(first.get(&key)));
@@ -137,7 +137,7 @@ fn warm_up_restores_no_replaced_value() {
 }
 
 #[test]
-fn a_server_fills_caches_of_threads_and_tasks() {
+fn server_fills_caches_of_threads_and_tasks() {
     let (redis, loads) = (Redis::start(), Count::default());
     let tier = || Tier::open(&redis.url()).prefix("p:").timeout(LONG);
     // The server expires values by its own clock, however slow this machine is.

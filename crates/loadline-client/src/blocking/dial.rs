@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_server_that_is_silent_takes_no_longer_than_the_connect_timeout() {
+    fn name_server_that_is_silent_takes_no_longer_than_the_connect_timeout() {
         let begun = Instant::now();
         let (release, released) = mpsc::channel::<()>();
         let error = look_up(begun + Duration::from_millis(100), move || {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_dead_leaves_the_next_one_its_share_of_the_time() {
+    fn address_that_is_dead_leaves_the_next_one_its_share_of_the_time() {
         let (dead, _held) = dead();
         let alive = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let addresses = [dead, alive.local_addr().unwrap()];

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_names_some_nodes_and_how_to_talk_to_them() {
+    fn url_names_some_nodes_and_how_to_talk_to_them() {
         let url = "cluster://me:p%40ss@a:7000,b,[::1]:7002/?retry=idempotent";
         let plain = Builder::from_url(url).unwrap().plain();
         let seeds = [
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_names_an_address_of_its_own_is_reached_by_another() {
+    fn node_that_names_an_address_of_its_own_is_reached_by_another() {
         let (named, reached) = (Node::new("10.0.0.1", 7000), Node::new("localhost", 17000));
         let builder = Builder::from_url("cluster://10.0.0.1:7000").unwrap();
         let plain = builder.reach(named.clone(), reached).plain();

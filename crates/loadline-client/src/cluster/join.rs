@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_ran_makes_the_whole_uncertain() {
+    fn part_that_ran_makes_the_whole_uncertain() {
         let ok = || Ok(OwnedReply::Simple(b"OK".to_vec()));
         let error = join(Join::Same, vec![ok(), Err(lost(false))], &[]).unwrap_err();
         assert!(error.maybe_executed());

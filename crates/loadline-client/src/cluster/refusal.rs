@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_is_refused_by_the_command_that_could_not_be_queued() {
+    fn transaction_is_refused_by_the_command_that_could_not_be_queued() {
         let abort = "-EXECABORT Transaction discarded because of previous errors.";
         assert_eq!(
             refusal(&["OK", "QUEUED", "-MOVED 1 a:1", abort]),

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_every_group_of_commands_are_found() {
+    fn keys_of_every_group_of_commands_are_found() {
         let slot = Ok(Route::Slot(slot_of(b"k")));
         for line in [
             "GET k",
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_may_ask_the_node_of_its_keys_who_it_is() {
+    fn transaction_may_ask_the_node_of_its_keys_who_it_is() {
         let meta = facts::lookup("INFO");
         let wire = b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n";
         assert_eq!(one_slot(Some(7), &meta, wire).unwrap(), Some(7));

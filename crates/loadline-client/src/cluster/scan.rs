@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_was_restarted_is_begun_anew() {
+    fn node_that_was_restarted_is_begun_anew() {
         let mut cursor = Cursor::start();
         cursor.took(step(0), page(7, vec![], "0-16383"));
         let key = Bytes::from_static(b"foo");
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_says_which_slots_it_serves_and_which_are_on_the_move() {
+    fn node_says_which_slots_it_serves_and_which_are_on_the_move() {
         let slots = SlotSet::served(&nodes("0-2 7 9-12 [7->-a1] [100-<-a1]"));
         let served: Vec<u16> = (0..SLOTS).filter(|&slot| slots.has(slot)).collect();
         assert_eq!(served, [0, 1, 2, 9, 10, 11, 12]);
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_comes_back_within_the_scan_of_a_node_does_not_count() {
+    fn slot_that_comes_back_within_the_scan_of_a_node_does_not_count() {
         let mut cursor = Cursor::start();
         cursor.took(step(0), page(7, vec![], "0-16383"));
         cursor.took(step(7), page(8, vec![], "0-99 101-16383"));
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_lost_is_begun_anew() {
+    fn node_that_is_lost_is_begun_anew() {
         let mut topology = Topology::empty();
         topology.moved(5, Node::new("10.0.0.2", 7000));
         let mut cursor = Cursor::start();

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_value_of_the_specification_comes_out() {
+    fn check_value_of_the_specification_comes_out() {
         assert_eq!(crc16(b"123456789"), 0x31c3);
         assert_eq!(crc16(b""), 0);
     }
@@ -124,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_table_gives_what_the_division_gives(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn table_gives_what_the_division_gives(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert_eq!(crc16(&bytes), naive(&bytes));
         }
 

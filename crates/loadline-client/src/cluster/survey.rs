@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_map_is_asked_for_once_in_a_while() {
+    fn map_is_asked_for_once_in_a_while() {
         let now = Instant::now();
         let mut throttle = Throttle::default();
         assert!(throttle.is_due(now));

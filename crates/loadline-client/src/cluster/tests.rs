@@ -128,7 +128,7 @@ fn redirections_are_followed_five_times() {
 }
 
 #[test]
-fn a_key_that_is_moving_is_asked_for_in_the_same_request_as_the_command() {
+fn key_that_is_moving_is_asked_for_in_the_same_request_as_the_command() {
     let topology = map(&[("k", 0)]);
     let mut sent = Vec::new();
     let outcomes = drive(
@@ -231,7 +231,7 @@ fn unserved_slot_is_an_error_of_the_cluster() {
 }
 
 #[test]
-fn a_lost_write_is_not_sent_again_and_a_lost_read_is_three_times_at_most() {
+fn lost_write_is_not_sent_again_and_a_lost_read_is_three_times_at_most() {
     let topology = map(&[("k", 0)]);
     for (maybe_executed, policy, expected) in [
         (true, RetryPolicy::ReadOnly, 1),
@@ -269,7 +269,7 @@ fn a_lost_write_is_not_sent_again_and_a_lost_read_is_three_times_at_most() {
 }
 
 #[test]
-fn a_write_that_may_have_run_is_not_reported_as_refused() {
+fn write_that_may_have_run_is_not_reported_as_refused() {
     let topology = map(&[("k", 0)]);
     let mut tries = 0;
     let outcomes = drive(
@@ -289,7 +289,7 @@ fn a_write_that_may_have_run_is_not_reported_as_refused() {
 }
 
 #[test]
-fn a_master_that_became_a_replica_is_asked_again_after_a_look_at_the_map() {
+fn master_that_became_a_replica_is_asked_again_after_a_look_at_the_map() {
     let topology = map(&[("k", 0)]);
     let plan = plan(&rpush("k", "v"), &topology);
     let now = Instant::now();
@@ -328,7 +328,7 @@ fn refused_command_does_not_overtake_later_ones() {
 }
 
 #[test]
-fn a_split_command_says_that_it_may_have_run_where_a_part_did() {
+fn split_command_says_that_it_may_have_run_where_a_part_did() {
     let topology = map(&[("a", 0), ("b", 1)]);
     let request = mset([("a", 1), ("b", 2)]);
     let outcomes = drive(

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_an_address_is_the_one_that_was_asked_or_left_out() {
+    fn node_without_an_address_is_the_one_that_was_asked_or_left_out() {
         let unnamed = OwnedReply::Array(vec![
             text("?"),
             OwnedReply::Integer(5),
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirection_moves_one_slot() {
+    fn redirection_moves_one_slot() {
         let mut topology = read(vec![range(0, 9, vec![member(text("a"), 1)])]).unwrap();
         topology.moved(5, Node::new("b", 2));
         assert_eq!(topology.shard(5).unwrap().master, Node::new("b", 2));

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_change_is_believed_and_then_the_fullest_map() {
+    fn latest_change_is_believed_and_then_the_fullest_map() {
         let best = |views: Vec<View>| {
             let best = View::best(views).unwrap();
             (best.epoch, best.topology.covered())
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_slots_is_no_witness() {
+    fn node_without_slots_is_no_witness() {
         let answers = (Ok(String::new()), Ok(OwnedReply::Array(vec![])));
         let error = View::read(answers, &Node::new("asked", 1)).unwrap_err();
         assert!(error.to_string().contains("asked:1"), "{error}");

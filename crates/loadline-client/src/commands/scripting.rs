@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_is_called_by_its_digest_and_then_sent_whole() {
+    fn script_is_called_by_its_digest_and_then_sent_whole() {
         let script = Script::new("return 1");
         assert_eq!(script.digest(), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
         let call = script.call::<i64>(["a", "b"], 7);

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_outage_starts_afresh() {
+    fn next_outage_starts_afresh() {
         let mut backoff = Backoff::seeded(1);
         let now = Instant::now();
         for _ in 0..20 {

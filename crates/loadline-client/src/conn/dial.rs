@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_families_alternate_from_the_first_address_on() {
+    fn families_alternate_from_the_first_address_on() {
         assert_eq!(
             ordered(&["[::1]:1", "[::2]:1", "[::3]:1", "1.1.1.1:1", "2.2.2.2:1"]),
             ["[::1]:1", "1.1.1.1:1", "[::2]:1", "2.2.2.2:1", "[::3]:1"]

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_server_is_spoken_to_in_resp2() {
+    fn old_server_is_spoken_to_in_resp2() {
         let (mut greeting, sent) = start("redis://:pw@host/2");
         assert_eq!(sent, "HELLO 3 AUTH default pw\nSELECT 2");
         let mut out = Vec::new();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_is_asked_to_answer_reads() {
+    fn replica_is_asked_to_answer_reads() {
         let mut config = Config::from_url("redis://host").unwrap();
         config.peer = Peer::Node { readonly: true };
         let mut out = Vec::new();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_refused_is_done_without() {
+    fn name_that_is_refused_is_done_without() {
         let (mut greeting, sent) = start("redis://host?client_name=shop");
         assert_eq!(sent, "HELLO 3\nCLIENT SETNAME shop");
         let mut out = Vec::new();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_step_and_no_password() {
+    fn refusal_names_the_step_and_no_password() {
         let (mut greeting, _) = start("redis://:hunter2@host");
         let wrong = Reply::Error(b"WRONGPASS invalid username-password pair or user is disabled.");
         let error = greeting.reply(&wrong, &mut Vec::new()).unwrap_err();

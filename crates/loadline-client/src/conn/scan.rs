@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_value_is_the_one_that_the_decoder_builds() {
+    fn value_is_the_one_that_the_decoder_builds() {
         for sample in SAMPLES {
             let (expected, _) = Decoder::new(Limits::default())
                 .decode(sample)
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_reply_is_read_only_when_it_is_all_there() {
+    fn short_reply_is_read_only_when_it_is_all_there() {
         for sample in SAMPLES {
             let (expected, end) = Decoder::new(Limits::default())
                 .decode(sample)
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bulk_string_is_taken_whole_only_between_replies() {
+    fn bulk_string_is_taken_whole_only_between_replies() {
         let mut scanner = Scanner::new(Limits::default());
         assert_eq!(scanner.next_bulk(b"$2\r\nhi\r\n+OK\r\n"), Some(4..6));
         assert_eq!(scanner.next_bulk(b"$2\r\nhi\r"), None);

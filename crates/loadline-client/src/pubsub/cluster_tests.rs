@@ -147,7 +147,7 @@ fn nodes_that_point_at_each_other_are_asked_again_with_a_new_map_only() {
 }
 
 #[test]
-fn a_node_that_is_not_on_the_map_any_more_is_left() {
+fn node_that_is_not_on_the_map_any_more_is_left() {
     let mut bench = Bench::new();
     bench.core.install(map(1), bench.now, &mut Vec::new());
     let turned = bench

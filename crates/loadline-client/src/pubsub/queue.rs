@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_ends_once_half_of_what_waited_is_taken() {
+    fn gap_ends_once_half_of_what_waited_is_taken() {
         let mut queue = queue();
         (0..5).for_each(|number| queue.message(ConnectionId::MAIN, message(number)));
         assert!(queue.pop().is_some());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_larger_than_the_limit_is_taken_alone() {
+    fn message_larger_than_the_limit_is_taken_alone() {
         let mut queue = Queue::new(1);
         queue.message(ConnectionId::MAIN, message(0));
         queue.message(ConnectionId::MAIN, message(1));

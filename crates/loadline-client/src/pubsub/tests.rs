@@ -153,7 +153,7 @@ impl Bench {
 }
 
 #[test]
-fn a_subscription_is_settled_by_its_confirmation_and_brings_messages() {
+fn subscription_is_settled_by_its_confirmation_and_brings_messages() {
     let mut bench = Bench::ready("redis://host");
     let ticket = bench.subscribe("news");
     assert_eq!(bench.sent(), "SUBSCRIBE news");
@@ -249,7 +249,7 @@ fn outage_of_several_attempts_is_reported_once() {
 }
 
 #[test]
-fn a_break_before_anything_stood_is_no_gap() {
+fn break_before_anything_stood_is_no_gap() {
     let mut bench = Bench::ready("redis://host");
     let ticket = bench.subscribe("a");
     bench.breaks();
@@ -311,7 +311,7 @@ fn ended_subscription_yields_nothing_more() {
 }
 
 #[test]
-fn a_silent_server_is_asked_and_then_given_up() {
+fn silent_server_is_asked_and_then_given_up() {
     let mut bench = Bench::ready("redis://host?keepalive=5s&response_timeout=2s");
     bench.subscribed("a");
     bench.pass(4999 * MS).unwrap();
@@ -328,7 +328,7 @@ fn a_silent_server_is_asked_and_then_given_up() {
 }
 
 #[test]
-fn a_connection_that_brings_messages_is_not_given_up() {
+fn connection_that_brings_messages_is_not_given_up() {
     let mut bench = Bench::ready("redis://host?response_timeout=2s");
     bench.subscribed("a");
     let late = bench.subscribe("b");
@@ -384,7 +384,7 @@ fn wait_for_a_connection_ends_with_the_response_timeout() {
 
 #[cfg(feature = "tokio")]
 #[test]
-fn a_caller_that_goes_away_takes_nothing_back() {
+fn caller_that_goes_away_takes_nothing_back() {
     let mut bench = Bench::ready("redis://host");
     let ticket = bench.subscribe("a");
     bench.core.abandon(ticket);
@@ -476,7 +476,7 @@ fn changes_of_keys_come_with_their_gaps() {
 }
 
 #[test]
-fn an_answer_without_a_question_breaks_the_connection() {
+fn answer_without_a_question_breaks_the_connection() {
     let mut bench = Bench::ready("redis://host");
     bench.subscribe("news");
     let mut receive = |bytes: &[u8]| {

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_an_array_of_bulk_strings() {
+    fn command_is_an_array_of_bulk_strings() {
         let (wire, summary) = encoded(&set("k", 7));
         assert_eq!(wire, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n7\r\n");
         assert_eq!((summary.commands, summary.name), (1, "SET"));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tuple_is_as_repeatable_as_its_least_repeatable_command() {
+    fn tuple_is_as_repeatable_as_its_least_repeatable_command() {
         let (_, summary) = encoded(&(get::<String>("a"), get::<String>("b")));
         assert!(RetryPolicy::ReadOnly.allows(summary.flags));
         let (_, summary) = encoded(&(get::<String>("a"), incr("b")));

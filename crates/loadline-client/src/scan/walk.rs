@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_ends_with_the_cursor_zero_of_the_server_that_it_is_of() {
+    fn scan_ends_with_the_cursor_zero_of_the_server_that_it_is_of() {
         let mut walk = Walk::new(Scan::keys());
         walk.took(page(5, &["a", "b"], "one")).unwrap();
         assert_eq!(found(&mut walk), ["a", "b"]);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_leaves_the_scan_where_it_was() {
+    fn error_leaves_the_scan_where_it_was() {
         let mut walk = Walk::new(Scan::<String>::keys());
         walk.took(page(5, &[], "one")).unwrap();
         let nameless = Ok(Some((Ok((9, Vec::new())), vec![Ok(String::new())])));

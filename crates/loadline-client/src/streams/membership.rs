@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_consumer_looks_at_what_it_has_until_nothing_is_left() {
+    fn consumer_looks_at_what_it_has_until_nothing_is_left() {
         let mut consumer = consumer();
         let none = BTreeSet::new();
         assert_eq!(consumer.own_due(), Some(StreamId::MIN));

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_entry_has_no_fields() {
+    fn removed_entry_has_no_fields() {
         let entry = |id, fields| Reply::Array(vec![Reply::Bulk(id), fields]);
         let fields = Reply::Array(vec![Reply::Bulk(b"f"), Reply::Bulk(b"v")]);
         let list = Reply::Array(vec![entry(b"1-0", fields), entry(b"2-0", Reply::Null)]);

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_hidden_until_the_limit_and_then_from_its_own_beginning() {
+    fn outage_is_hidden_until_the_limit_and_then_from_its_own_beginning() {
         let (mut patience, begun) = (patience(), Instant::now());
         let after = |ms| begun + Duration::from_millis(ms);
         assert_eq!(patience.retry(&closed(true), begun), Some(Duration::ZERO));

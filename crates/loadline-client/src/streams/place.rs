@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_of_which_the_number_is_not_known_is_doubted_only_with_reason() {
+    fn place_of_which_the_number_is_not_known_is_doubted_only_with_reason() {
         let mut stream = Stream::default();
         stream.add(10);
         let mut whole = Place::after(id(4), &stream.info());

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nodes_are_heard_in_turn() {
+    fn nodes_are_heard_in_turn() {
         let nodes = (1..4).map(|port| (node(port), Fake(port == 2)));
         let mut masters = Masters::new(nodes.collect(), Instant::now());
         let heard = |masters: &mut Masters<Fake>| {

@@ -48,7 +48,7 @@ fn one_thread_runs_commands_pipelines_and_transactions_on_all_nodes() {
 }
 
 #[test]
-fn an_error_in_a_pipeline_over_all_nodes_stays_with_its_command() {
+fn error_in_a_pipeline_over_all_nodes_stays_with_its_command() {
     let mut cluster = shared().builder().open_blocking().unwrap();
     let keys: Vec<String> = (0..30).map(|n| format!("interleaved:{n}")).collect();
     cluster.run(del(&keys)).unwrap();
@@ -94,7 +94,7 @@ impl<Q: Request> Request for OnlyFirst<Q> {
 }
 
 #[test]
-fn a_pipeline_over_all_nodes_counts_once_where_a_slot_has_moved_or_a_connection_is_gone() {
+fn pipeline_over_all_nodes_counts_once_where_a_slot_has_moved_or_a_connection_is_gone() {
     let servers = nodes::Cluster::start();
     let mut cluster = servers.builder().open_blocking().unwrap();
     let keys: Vec<String> = (0..30).map(|n| format!("interleaved:{n}")).collect();

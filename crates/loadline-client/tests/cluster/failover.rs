@@ -70,7 +70,7 @@ fn no_write_runs_twice_when_connections_are_killed() {
 }
 
 #[test]
-fn a_replica_takes_over_from_a_master_that_is_killed() {
+fn replica_takes_over_from_a_master_that_is_killed() {
     let mut servers = nodes::Cluster::start();
     runtime().block_on(async {
         let cluster = servers.builder().open().await.unwrap();

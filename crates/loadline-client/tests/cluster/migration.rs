@@ -66,7 +66,7 @@ fn writes_to_a_slot_that_moves_run_once_each_and_none_is_lost() {
 /// A client that calls the old master of a slot is redirected, and the application gets to know of it, for both kinds of
 /// cluster.
 #[test]
-fn a_slot_that_moves_is_an_event() {
+fn slot_that_moves_is_an_event() {
     const KEY: &str = "{an event}";
     let slot = slot_of(KEY.as_bytes());
     let open = || {

@@ -79,7 +79,7 @@ fn commands_of_many_keys_are_split_over_slots_and_joined_in_order() {
 }
 
 #[test]
-fn a_pipeline_goes_to_all_nodes_and_its_results_come_in_order() {
+fn pipeline_goes_to_all_nodes_and_its_results_come_in_order() {
     with_cluster(|cluster| async move {
         let sets: Vec<_> = (0..300).map(|n| set(format!("pipe:{n}"), n)).collect();
         for done in cluster.run(sets).await {
@@ -273,7 +273,7 @@ fn calls(server: &crate::nodes::Server, command: &str) -> u64 {
 }
 
 #[test]
-fn an_error_of_a_node_is_an_answer() {
+fn error_of_a_node_is_an_answer() {
     with_cluster(|cluster| async move {
         cluster.run(set("answer", "text")).await.unwrap();
         let error = cluster.run(incr("answer")).await.unwrap_err();
@@ -288,7 +288,7 @@ fn an_error_of_a_node_is_an_answer() {
 }
 
 #[test]
-fn a_server_that_is_no_cluster_says_so() {
+fn server_that_is_no_cluster_says_so() {
     runtime().block_on(async {
         let dead = loadline_client::cluster::Builder::from_url("cluster://127.0.0.1:1").unwrap();
         let error = dead.open().await.unwrap_err();

@@ -47,7 +47,7 @@ fn assert_closed<T: std::fmt::Debug>(result: Result<T, Error>) {
 }
 
 #[test]
-fn a_cluster_whose_runtime_has_ended_is_closed() {
+fn cluster_whose_runtime_has_ended_is_closed() {
     let first = runtime();
     let (used, unused) = first.block_on(async {
         let used = open().await;
@@ -72,7 +72,7 @@ fn a_cluster_whose_runtime_has_ended_is_closed() {
 }
 
 #[test]
-fn a_cluster_outlives_another_runtime_that_used_it() {
+fn cluster_outlives_another_runtime_that_used_it() {
     let home = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

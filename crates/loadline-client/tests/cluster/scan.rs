@@ -61,7 +61,7 @@ fn every_key_comes_although_slots_move() {
 }
 
 #[test]
-fn a_scan_goes_on_when_a_master_is_lost() {
+fn scan_goes_on_when_a_master_is_lost() {
     let mut servers = nodes::Cluster::start();
     let mut cluster = servers.builder().open_blocking().unwrap();
     let names: BTreeSet<String> = (0..KEYS).map(|n| name("scan", n)).collect();
@@ -111,7 +111,7 @@ async fn move_aside(slot: u16) {
 }
 
 #[test]
-fn a_scan_of_all_keys_or_of_one_is_whole_although_slots_move() {
+fn scan_of_all_keys_or_of_one_is_whole_although_slots_move() {
     const FIELDS: u64 = 2_000;
     let fields: BTreeSet<(String, u64)> = (0..FIELDS).map(|n| (format!("f{n}"), n)).collect();
     let names: BTreeSet<String> = (0..1_000).map(|n| name("walk", n)).collect();

@@ -133,7 +133,7 @@ fn all_masters_report_also_after_a_slot_moves_and_a_connection_is_lost() {
 }
 
 #[test]
-fn a_replica_that_takes_over_reports_after_a_gap() {
+fn replica_that_takes_over_reports_after_a_gap() {
     let mut servers = nodes::Cluster::start();
     let mut cluster = servers.builder().open_blocking().unwrap();
     let keys = keys_on_all(&cluster, "t:");

@@ -60,7 +60,7 @@ fn builder(port: u16) -> Builder {
 }
 
 #[test]
-fn a_cluster_that_cannot_be_opened_has_executed_nothing() {
+fn cluster_that_cannot_be_opened_has_executed_nothing() {
     let port = start_node(|asked| asked.contains("PING").then(|| "+PONG\r\n".into()));
     let blocking = builder(port).open_blocking().map(drop).unwrap_err();
     let shared = runtime()
@@ -114,14 +114,14 @@ fn error_of_a_node_without_an_address_says_so() {
 
 /// Each attempt to connect lasts until its limit, and the response timeout cuts off the last one.
 #[test]
-fn a_write_to_a_node_that_was_never_reached_has_not_run() {
+fn write_to_a_node_that_was_never_reached_has_not_run() {
     let (listener, _only) = full_listener();
     check_unreached("127.0.0.1", listener.local_addr().unwrap().port());
 }
 
 /// The node takes connections, and never answers the handshake.
 #[test]
-fn a_write_to_a_node_that_never_shakes_hands_has_not_run() {
+fn write_to_a_node_that_never_shakes_hands_has_not_run() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     check_unreached("127.0.0.1", silent.local_addr().unwrap().port());
     silent.set_nonblocking(true).unwrap();

@@ -55,7 +55,7 @@ async fn give_up_often(connection: multiplexed::Connection, task: u32) -> u32 {
 }
 
 #[test]
-fn a_storm_of_cancellations_shifts_no_reply() {
+fn storm_of_cancellations_shifts_no_reply() {
     let redis = Redis::start();
     let threads = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -84,7 +84,7 @@ fn a_storm_of_cancellations_shifts_no_reply() {
 }
 
 #[test]
-fn a_connection_ends_with_its_last_handle() {
+fn connection_ends_with_its_last_handle() {
     let redis = Redis::start();
     runtime().block_on(async {
         let connection = redis.client().multiplexed().await.unwrap();

@@ -31,7 +31,7 @@ fn start() -> (Redis, Client) {
 }
 
 #[test]
-fn a_blocking_connection_has_its_state_again() {
+fn blocking_connection_has_its_state_again() {
     let (redis, client) = start();
     let mut connection = client.blocking().unwrap();
     connection.run(cmd::<()>("SELECT").arg(3)).unwrap();
@@ -60,7 +60,7 @@ fn a_blocking_connection_has_its_state_again() {
 }
 
 #[test]
-fn a_dedicated_connection_has_its_state_again() {
+fn dedicated_connection_has_its_state_again() {
     let (redis, client) = start();
     runtime().block_on(async {
         let mut connection = client.dedicated().await.unwrap();
@@ -84,7 +84,7 @@ fn a_dedicated_connection_has_its_state_again() {
 }
 
 #[test]
-fn a_login_that_the_server_does_not_take_again_is_an_error() {
+fn login_that_the_server_does_not_take_again_is_an_error() {
     let redis = Redis::start_with(&["--requirepass", "old"]);
     let builder = redis.builder().password(Password::new("old"));
     let mut connection = builder.build().blocking().unwrap();
@@ -105,7 +105,7 @@ fn a_login_that_the_server_does_not_take_again_is_an_error() {
 }
 
 #[test]
-fn a_transaction_or_watch_that_is_lost_fails_the_next_request() {
+fn transaction_or_watch_that_is_lost_fails_the_next_request() {
     let redis = Redis::start();
     let mut connection = redis.client().blocking().unwrap();
     connection.run(cmd::<()>("MULTI")).unwrap();

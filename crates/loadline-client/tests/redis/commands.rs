@@ -335,7 +335,7 @@ fn streams() {
 }
 
 #[test]
-fn the_server_and_anything_else() {
+fn server_and_anything_else() {
     everywhere(|c| {
         c.run(ping()).unwrap();
         assert_eq!(c.run(echo::<String>("hello")).unwrap(), "hello");

@@ -23,7 +23,7 @@ fn replies_are_lent_without_a_copy() {
 }
 
 #[test]
-fn a_socket_is_given_away_after_the_handshake() {
+fn socket_is_given_away_after_the_handshake() {
     let redis = Redis::start_with(&["--requirepass", "secret"]);
     let builder = redis.builder().password(Password::new("secret"));
     let connection = builder.client_name("given").build().blocking().unwrap();

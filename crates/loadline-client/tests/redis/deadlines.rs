@@ -14,7 +14,7 @@ pub(crate) const DRIP: Duration = Duration::from_millis(20);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 #[test]
-fn a_peer_that_reads_slowly_is_given_up_in_time() {
+fn peer_that_reads_slowly_is_given_up_in_time() {
     let address = serve(|mut stream, _| {
         greet(&mut stream);
         // Enough that each write goes on within its timeout, and that the whole takes 20 s.
@@ -34,7 +34,7 @@ fn a_peer_that_reads_slowly_is_given_up_in_time() {
 
 /// The timeout of a socket is rounded up to ticks of the system, so 2 ms took 8 ms where a tick is 4 ms.
 #[test]
-fn a_short_timeout_is_not_rounded_up_to_ticks() {
+fn short_timeout_is_not_rounded_up_to_ticks() {
     const SHORT: Duration = Duration::from_millis(2);
     let address = serve(|mut stream, _| {
         greet(&mut stream);

@@ -71,7 +71,7 @@ fn check(server: &HangsUpOnce, line: &str, expected: bool, result: Result<OwnedR
 }
 
 #[test]
-fn the_table_on_idempotent_commands_says_what_is_sent_again() {
+fn table_on_idempotent_commands_says_what_is_sent_again() {
     let server = HangsUpOnce::start();
     let client = |policy| {
         let builder = Client::builder().url(&server.url).unwrap();

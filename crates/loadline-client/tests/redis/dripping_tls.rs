@@ -22,7 +22,7 @@ fn drip(stream: &mut TcpStream, bytes: impl IntoIterator<Item = u8>) {
 }
 
 #[test]
-fn a_handshake_of_tls_that_comes_byte_by_byte_is_given_up_in_time() {
+fn handshake_of_tls_that_comes_byte_by_byte_is_given_up_in_time() {
     let address = serve(|mut stream, _| {
         // The header of a record of 16 KiB, and then its content.
         let record = [22, 3, 3, 0x40, 0].into_iter();
@@ -85,7 +85,7 @@ fn dripping_proxy(server: SocketAddr, drips: Arc<AtomicBool>) -> SocketAddr {
 }
 
 #[test]
-fn an_encrypted_reply_that_comes_byte_by_byte_is_given_up_in_time() {
+fn encrypted_reply_that_comes_byte_by_byte_is_given_up_in_time() {
     let (certificate, key) = certificate();
     let config = Arc::new(server_config(certificate.clone(), key));
     let server = serve(move |mut stream, _| {

@@ -92,7 +92,7 @@ fn every_kind_of_connection_says_when_it_is_lost_and_made_again() {
 }
 
 #[test]
-fn a_failed_attempt_is_said_once() {
+fn failed_attempt_is_said_once() {
     let events = ConnectionEvents::new(100);
     let port = Port::reserve();
     let url = format!("redis://127.0.0.1:{port}");
@@ -120,7 +120,7 @@ fn a_failed_attempt_is_said_once() {
 }
 
 #[test]
-fn a_task_waits_for_events_while_requests_run() {
+fn task_waits_for_events_while_requests_run() {
     use futures_util::StreamExt;
 
     let redis = Redis::start();

@@ -7,7 +7,7 @@ use loadline_client::{Client, Error, OwnedReply, Protocol, Scan, atomic};
 use crate::server::runtime;
 
 #[test]
-fn a_fake_server_answers_every_kind_of_connection_as_its_closure_says() {
+fn fake_server_answers_every_kind_of_connection_as_its_closure_says() {
     let mut count = 0;
     let server = FakeServer::start(move |command| match &command[0][..] {
         b"SET" => ok(),
@@ -70,7 +70,7 @@ fn a_fake_server_answers_every_kind_of_connection_as_its_closure_says() {
 }
 
 #[test]
-fn a_write_that_the_fake_server_never_answers_is_not_sent_again() {
+fn write_that_the_fake_server_never_answers_is_not_sent_again() {
     let server = FakeServer::start(|_| OwnedReply::Integer(1)).unwrap();
     let mut connection = Client::open(server.url()).unwrap().blocking().unwrap();
     assert_eq!(connection.run(incr("n")).unwrap(), 1);

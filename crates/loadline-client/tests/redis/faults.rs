@@ -30,7 +30,7 @@ fn kill_connections(redis: &Redis) {
 }
 
 #[test]
-fn a_killed_connection_works_again() {
+fn killed_connection_works_again() {
     let redis = Redis::start();
     let builder = redis.builder().response_timeout(Some(PATIENCE));
     let client = builder.build();
@@ -75,7 +75,7 @@ fn requests_wait_for_a_server_that_restarts() {
 }
 
 #[test]
-fn an_outage_that_lasts_fails_requests_in_time_and_bounds_their_memory() {
+fn outage_that_lasts_fails_requests_in_time_and_bounds_their_memory() {
     const TIMEOUT: Duration = Duration::from_millis(500);
     let mut redis = Redis::start();
     let client = redis
@@ -129,7 +129,7 @@ fn an_outage_that_lasts_fails_requests_in_time_and_bounds_their_memory() {
 }
 
 #[test]
-fn a_frozen_server_is_noticed_and_the_connection_replaced() {
+fn frozen_server_is_noticed_and_the_connection_replaced() {
     let redis = Redis::start();
     let client = redis
         .builder()
@@ -237,7 +237,7 @@ fn writes_whose_replies_are_cut_off_are_executed_at_most_once() {
 }
 
 #[test]
-fn a_blocking_connection_does_not_repeat_writes_either() {
+fn blocking_connection_does_not_repeat_writes_either() {
     let redis = Redis::start();
     let cutter = Cutter::start(redis.address(), "INCR", 5);
     let mut connection = cutter.client(RetryPolicy::ReadOnly).blocking().unwrap();

@@ -11,7 +11,7 @@ use loadline_client::{ConnectionEvent, ConnectionEvents, Error, Scan, cmd, pubsu
 use crate::server::{Redis, runtime};
 
 #[test]
-fn a_scan_is_a_stream_of_every_element() {
+fn scan_is_a_stream_of_every_element() {
     let redis = Redis::start();
     runtime().block_on(async {
         let connection = redis.client().multiplexed().await.unwrap();
@@ -89,7 +89,7 @@ fn subscriptions_and_readers_are_streams() {
 
 /// A future of a transaction can run in a task of its own, and gives up after its last attempt.
 #[test]
-fn a_transaction_on_tokio_is_tried_a_bounded_number_of_times() {
+fn transaction_on_tokio_is_tried_a_bounded_number_of_times() {
     let redis = Redis::start();
     runtime().block_on(async {
         let mut connection = redis.client().dedicated().await.unwrap();
@@ -148,7 +148,7 @@ fn a_transaction_on_tokio_is_tried_a_bounded_number_of_times() {
 }
 
 #[test]
-fn a_transaction_whose_connection_was_lost_starts_again() {
+fn transaction_whose_connection_was_lost_starts_again() {
     let redis = Redis::start();
     runtime().block_on(async {
         let events = ConnectionEvents::new(10);

@@ -72,7 +72,7 @@ fn kills_cost_a_consumer_of_a_group_nothing() {
 }
 
 #[test]
-fn the_next_reader_of_a_consumer_gets_what_was_not_acknowledged() {
+fn next_reader_of_a_consumer_gets_what_was_not_acknowledged() {
     let redis = Redis::start();
     let mut writer = redis.client().blocking().unwrap();
     runtime().block_on(async {
@@ -97,7 +97,7 @@ fn the_next_reader_of_a_consumer_gets_what_was_not_acknowledged() {
 }
 
 #[test]
-fn a_group_that_is_lost_is_made_again_where_it_was() {
+fn group_that_is_lost_is_made_again_where_it_was() {
     let redis = Redis::start();
     let mut writer = redis.client().blocking().unwrap();
     runtime().block_on(async {
@@ -189,7 +189,7 @@ fn fifty_kills_cost_a_consumer_of_one_thread_nothing() {
 }
 
 #[test]
-fn the_next_reader_of_one_thread_gets_what_was_not_acknowledged() {
+fn next_reader_of_one_thread_gets_what_was_not_acknowledged() {
     let redis = Redis::start();
     let client = redis.client();
     let mut writer = client.blocking().unwrap();

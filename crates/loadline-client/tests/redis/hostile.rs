@@ -72,7 +72,7 @@ fn hostile_replies_are_errors_and_bounded() {
 }
 
 #[test]
-fn an_announced_length_reserves_nothing_and_silence_is_a_timeout() {
+fn announced_length_reserves_nothing_and_silence_is_a_timeout() {
     // Under the limit, so it is waited for.
     let url = format!(
         "redis://{}?response_timeout=200ms&retry=never",
@@ -94,7 +94,7 @@ fn an_announced_length_reserves_nothing_and_silence_is_a_timeout() {
 }
 
 #[test]
-fn a_server_that_trickles_is_given_up_in_time() {
+fn server_that_trickles_is_given_up_in_time() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let url = format!(
         "redis://{}?response_timeout=300ms&retry=never",
@@ -124,7 +124,7 @@ fn a_server_that_trickles_is_given_up_in_time() {
 }
 
 #[test]
-fn a_server_that_hangs_up_on_everyone_is_not_stormed() {
+fn server_that_hangs_up_on_everyone_is_not_stormed() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
     let (count, counted) = std::sync::mpsc::channel();

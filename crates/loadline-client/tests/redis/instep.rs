@@ -16,7 +16,7 @@ use crate::server::{Redis, runtime};
 const LATER: Duration = Duration::from_millis(20);
 
 #[test]
-fn a_reply_that_comes_unasked_shifts_no_other() {
+fn reply_that_comes_unasked_shifts_no_other() {
     let (read_one, one_was_read) = channel();
     let one_was_read = Arc::new(Mutex::new(one_was_read));
     let (written, was_written) = channel();
@@ -43,7 +43,7 @@ fn a_reply_that_comes_unasked_shifts_no_other() {
 }
 
 #[test]
-fn a_surplus_reply_fails_the_request_that_it_came_with() {
+fn surplus_reply_fails_the_request_that_it_came_with() {
     let address = serve(|mut stream, _| {
         greet(&mut stream);
         answer(&mut stream, &[b"$5\r\nstale\r\n$4\r\nreal\r\n", b"+OK\r\n"]);
@@ -58,7 +58,7 @@ fn a_surplus_reply_fails_the_request_that_it_came_with() {
 }
 
 #[test]
-fn a_monitor_s_lines_are_not_taken_for_replies() {
+fn monitor_s_lines_are_not_taken_for_replies() {
     let redis = Redis::start();
     let mut connection = redis.client().blocking().unwrap();
     let mut other = redis.client().blocking().unwrap();
@@ -95,7 +95,7 @@ impl FromReply for Panics {
 }
 
 #[test]
-fn a_panic_while_replies_are_read_hands_none_of_them_to_the_next_request() {
+fn panic_while_replies_are_read_hands_none_of_them_to_the_next_request() {
     let redis = Redis::start();
     let mut connection = redis.client().blocking().unwrap();
     let words = [echo::<String>("a"), echo("b"), echo("c")];
@@ -132,7 +132,7 @@ fn unwritten_requests_are_never_ambiguous() {
 }
 
 #[test]
-fn a_connection_that_cannot_be_opened_has_executed_nothing() {
+fn connection_that_cannot_be_opened_has_executed_nothing() {
     let hangs_up = serve(|mut stream, _| {
         read(&mut stream);
     });

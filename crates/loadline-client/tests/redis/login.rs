@@ -51,7 +51,7 @@ fn users_and_passwords() {
 
 /// A token that is replaced while connections use it, at a server that ends what the old one opened.
 #[test]
-fn a_connection_that_is_lost_logs_in_with_the_present_token() {
+fn connection_that_is_lost_logs_in_with_the_present_token() {
     let redis = Redis::start_with(&["--user", "app", "on", ">token-1", "~*", "+@all"]);
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
         redis.ask("ACL SETUSER app resetpass >token-1");
@@ -158,7 +158,7 @@ fn open_connections_log_in_again_when_credentials_are_replaced() {
 
 /// Without a request, the keepalive brings the new login.
 #[test]
-fn a_quiet_connection_logs_in_again_with_its_keepalive() {
+fn quiet_connection_logs_in_again_with_its_keepalive() {
     let redis = Redis::start_with(&["--user", "app", "on", ">token-1", "~*", "+@all"]);
     let credentials = Credentials::new(Some("app".into()), Password::new("token-1"));
     let client = redis
@@ -183,7 +183,7 @@ fn a_quiet_connection_logs_in_again_with_its_keepalive() {
 }
 
 #[test]
-fn a_database_that_is_not_there_is_refused() {
+fn database_that_is_not_there_is_refused() {
     let redis = Redis::start();
     let refused = redis.builder().database(99).build().blocking().unwrap_err();
     assert!(
@@ -288,7 +288,7 @@ mod tls {
 
     /// A server that asks its clients for a certificate.
     #[test]
-    fn a_client_identifies_itself_by_a_certificate_in_pem() {
+    fn client_identifies_itself_by_a_certificate_in_pem() {
         use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
         // A certificate with the name of its authority would be taken for one that signed itself.

@@ -68,7 +68,7 @@ fn scripts_are_sent_whole_where_they_are_not_known() {
 }
 
 #[test]
-fn a_script_that_is_sent_whole_needs_no_second_try() {
+fn script_that_is_sent_whole_needs_no_second_try() {
     everywhere(|c| {
         let script = Script::new("return redis.call('INCRBY', KEYS[1], ARGV[1])");
         c.run(script_flush()).unwrap();
@@ -86,7 +86,7 @@ fn a_script_that_is_sent_whole_needs_no_second_try() {
 }
 
 #[test]
-fn a_watched_key_that_changes_stops_the_transaction() {
+fn watched_key_that_changes_stops_the_transaction() {
     let redis = Redis::start();
     let mut connection = redis.client().blocking().unwrap();
     let mut other = redis.client().blocking().unwrap();
@@ -108,7 +108,7 @@ fn a_watched_key_that_changes_stops_the_transaction() {
 }
 
 #[test]
-fn a_watch_that_was_lost_with_its_connection_stops_the_transaction() {
+fn watch_that_was_lost_with_its_connection_stops_the_transaction() {
     let redis = Redis::start();
     let mut connection = redis.client().blocking().unwrap();
     connection.run(watch("k")).unwrap();

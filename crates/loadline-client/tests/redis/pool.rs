@@ -246,7 +246,7 @@ async fn client_info(borrowed: &mut Borrowed) -> String {
 }
 
 #[test]
-fn the_state_that_a_borrower_leaves_is_not_lent() {
+fn state_that_a_borrower_leaves_is_not_lent() {
     let redis = Redis::start_with(&["--requirepass", "secret"]);
     let client = redis
         .builder()
@@ -294,7 +294,7 @@ fn the_state_that_a_borrower_leaves_is_not_lent() {
 }
 
 #[test]
-fn a_subscription_or_a_monitor_is_not_lent() {
+fn subscription_or_a_monitor_is_not_lent() {
     let redis = Redis::start();
     runtime().block_on(async {
         let pool = pool_of_one(&redis.client()).await;
@@ -324,7 +324,7 @@ fn a_subscription_or_a_monitor_is_not_lent() {
 
 /// A blocking command whose future was dropped neither holds up the next borrower nor takes a job.
 #[test]
-fn a_cancelled_blocking_command_is_not_lent() {
+fn cancelled_blocking_command_is_not_lent() {
     let redis = Redis::start();
     runtime().block_on(async {
         let pool = pool_of_one(&redis.client()).await;
@@ -349,7 +349,7 @@ fn a_cancelled_blocking_command_is_not_lent() {
 
 /// The common use of a pool, a transaction on watched keys, leaves nothing behind and costs no reset.
 #[test]
-fn a_finished_transaction_is_given_back_as_it_is() {
+fn finished_transaction_is_given_back_as_it_is() {
     let redis = Redis::start();
     runtime().block_on(async {
         let pool = pool_of_one(&redis.client()).await;
@@ -368,7 +368,7 @@ fn a_finished_transaction_is_given_back_as_it_is() {
 }
 
 #[test]
-fn a_reply_to_a_dedicated_connection_is_overdue_also_behind_a_cancelled_blocking_command() {
+fn reply_to_a_dedicated_connection_is_overdue_also_behind_a_cancelled_blocking_command() {
     let redis = Redis::start();
     let timeout = Duration::from_millis(300);
     let client = redis.builder().response_timeout(Some(timeout)).build();
@@ -388,7 +388,7 @@ fn a_reply_to_a_dedicated_connection_is_overdue_also_behind_a_cancelled_blocking
 }
 
 #[test]
-fn a_pool_whose_runtime_has_ended_is_closed() {
+fn pool_whose_runtime_has_ended_is_closed() {
     let redis = Redis::start();
     let first = runtime();
     let pool = first.block_on(pool_of_one(&redis.client()));

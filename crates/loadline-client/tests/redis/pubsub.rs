@@ -65,7 +65,7 @@ fn every_kind_of_subscription_brings_its_messages() {
 }
 
 #[test]
-fn a_subscription_that_the_server_refuses_is_an_error() {
+fn subscription_that_the_server_refuses_is_an_error() {
     let redis = Redis::start_with(&[
         "--user",
         "default",
@@ -87,7 +87,7 @@ fn a_subscription_that_the_server_refuses_is_an_error() {
 }
 
 #[test]
-fn the_first_connection_is_tried_once() {
+fn first_connection_is_tried_once() {
     let mut redis = Redis::start();
     redis.kill();
     let opened = runtime().block_on(async { timeout(LIMIT, redis.client().pubsub()).await });
@@ -161,7 +161,7 @@ fn every_gap_is_announced_while_the_connection_is_killed() {
 }
 
 #[test]
-fn a_server_that_dies_and_comes_back_is_subscribed_to_again() {
+fn server_that_dies_and_comes_back_is_subscribed_to_again() {
     let mut redis = Redis::start();
     runtime().block_on(async {
         let mut pubsub = redis.client().pubsub().await.unwrap();
@@ -199,7 +199,7 @@ fn pings(redis: &Redis) -> u64 {
 }
 
 #[test]
-fn a_frozen_server_is_noticed_by_its_silence() {
+fn frozen_server_is_noticed_by_its_silence() {
     let redis = Redis::start();
     let client = redis
         .builder()
@@ -260,7 +260,7 @@ fn slow_consumer_gets_the_number_of_missed_messages() {
 }
 
 #[test]
-fn a_dropped_wait_loses_nothing() {
+fn dropped_wait_loses_nothing() {
     const MESSAGES: u64 = 2000;
     let redis = Redis::start();
     runtime().block_on(async {
@@ -286,7 +286,7 @@ fn a_dropped_wait_loses_nothing() {
 }
 
 #[test]
-fn the_connection_ends_with_its_handle() {
+fn connection_ends_with_its_handle() {
     let redis = Redis::start();
     runtime().block_on(async {
         let pubsub = redis.client().pubsub().await.unwrap();
@@ -301,7 +301,7 @@ fn the_connection_ends_with_its_handle() {
 }
 
 #[test]
-fn a_thread_of_its_own_gets_the_same() {
+fn thread_of_its_own_gets_the_same() {
     let mut redis = Redis::start();
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
         let builder = redis.builder().protocol(Some(protocol));
@@ -358,7 +358,7 @@ fn a_thread_of_its_own_gets_the_same() {
 }
 
 #[test]
-fn a_thread_of_its_own_notices_a_frozen_server() {
+fn thread_of_its_own_notices_a_frozen_server() {
     let redis = Redis::start();
     let client = redis
         .builder()

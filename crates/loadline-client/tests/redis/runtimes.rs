@@ -19,7 +19,7 @@ fn on_another_runtime<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn a_connection_whose_runtime_has_ended_is_closed() {
+fn connection_whose_runtime_has_ended_is_closed() {
     let redis = Redis::start();
     let client = redis
         .builder()
@@ -53,7 +53,7 @@ fn a_connection_whose_runtime_has_ended_is_closed() {
 }
 
 #[test]
-fn a_pool_whose_runtime_has_ended_is_closed() {
+fn pool_whose_runtime_has_ended_is_closed() {
     let redis = Redis::start();
     let limits = pool::Limits {
         min: 1,
@@ -69,7 +69,7 @@ fn a_pool_whose_runtime_has_ended_is_closed() {
 }
 
 #[test]
-fn a_reader_of_a_reply_may_use_its_connection_but_for_requests() {
+fn reader_of_a_reply_may_use_its_connection_but_for_requests() {
     let redis = Redis::start();
     let (done, ended) = std::sync::mpsc::channel();
     let client = redis.client();

@@ -102,7 +102,7 @@ fn tasks_scan_on_shared_borrowed_and_owned_connections() {
 }
 
 #[test]
-fn a_page_is_asked_for_only_when_the_one_before_is_used_up() {
+fn page_is_asked_for_only_when_the_one_before_is_used_up() {
     let redis = Redis::start();
     write(&redis.client(), &names("name", 1_000));
     let mut connection = redis.client().blocking().unwrap();
@@ -156,7 +156,7 @@ fn fifty_kills_and_keys_that_come_and_go_hide_no_key_from_a_scan() {
 }
 
 #[test]
-fn a_server_that_was_restarted_is_scanned_from_its_beginning() {
+fn server_that_was_restarted_is_scanned_from_its_beginning() {
     let mut redis = Redis::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let names = names("stays", KEYS);
     write(&redis.client(), &names);

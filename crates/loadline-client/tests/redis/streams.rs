@@ -138,7 +138,7 @@ fn fifty_kills_cost_a_reader_nothing_and_give_it_nothing_twice() {
 }
 
 #[test]
-fn a_reader_of_the_latest_misses_nothing_before_its_first_entry() {
+fn reader_of_the_latest_misses_nothing_before_its_first_entry() {
     let redis = server(&[]);
     let mut writer = redis.client().blocking().unwrap();
     add(&mut writer, 0..3);
@@ -160,7 +160,7 @@ fn a_reader_of_the_latest_misses_nothing_before_its_first_entry() {
 }
 
 #[test]
-fn a_reader_goes_on_with_a_server_that_kept_the_stream() {
+fn reader_goes_on_with_a_server_that_kept_the_stream() {
     let mut redis = server(&["--appendonly", "yes", "--appendfsync", "always"]);
     runtime().block_on(async {
         let client = reading(&redis);
@@ -184,7 +184,7 @@ fn a_reader_goes_on_with_a_server_that_kept_the_stream() {
 }
 
 #[test]
-fn a_reader_says_that_the_server_lost_the_stream() {
+fn reader_says_that_the_server_lost_the_stream() {
     let mut redis = server(&[]);
     runtime().block_on(async {
         // A wait that is sent again to the new server lasts for the keepalive at most.
@@ -264,7 +264,7 @@ fn entries_trimmed_before_reading_are_counted() {
 }
 
 #[test]
-fn a_wait_that_is_dropped_loses_nothing() {
+fn wait_that_is_dropped_loses_nothing() {
     let redis = Redis::start();
     let mut writer = redis.client().blocking().unwrap();
     runtime().block_on(async {

@@ -45,7 +45,7 @@ fn loading(requests: usize) -> Client {
 }
 
 #[test]
-fn a_server_that_loads_its_data_is_waited_for() {
+fn server_that_loads_its_data_is_waited_for() {
     let mut connection = loading(5).blocking().unwrap();
     // It was not executed before, so that it does not matter that it is a write.
     assert_eq!(connection.run(incr("n")).unwrap(), 7);
@@ -85,7 +85,7 @@ fn a_server_that_loads_its_data_is_waited_for() {
 }
 
 #[test]
-fn a_server_that_goes_on_loading_is_waited_for_as_long_as_the_caller_wants() {
+fn server_that_goes_on_loading_is_waited_for_as_long_as_the_caller_wants() {
     let begun = Instant::now();
     let mut connection = loading(usize::MAX).blocking().unwrap();
     let error = connection.run(incr("n")).unwrap_err();
@@ -127,7 +127,7 @@ fn demoted() -> Client {
 }
 
 #[test]
-fn a_server_that_has_become_a_replica_is_left() {
+fn server_that_has_become_a_replica_is_left() {
     let mut connection = demoted().blocking().unwrap();
     let error = connection.run(set("k", 1)).unwrap_err();
     assert!(error.is_server_code("READONLY"), "{error}");
@@ -141,7 +141,7 @@ fn a_server_that_has_become_a_replica_is_left() {
 }
 
 #[test]
-fn a_server_that_stays_a_replica_is_not_left_for_each_write() {
+fn server_that_stays_a_replica_is_not_left_for_each_write() {
     let connections = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&connections);
     let address = serve(move |mut stream, number| {
@@ -178,7 +178,7 @@ fn storm(run: impl FnOnce(&Client)) -> usize {
 }
 
 #[test]
-fn a_server_that_confirms_and_hangs_up_is_not_stormed_by_subscribers() {
+fn server_that_confirms_and_hangs_up_is_not_stormed_by_subscribers() {
     let blocking = storm(|client| {
         let mut pubsub = client.blocking_pubsub().unwrap();
         pubsub.subscribe("c").unwrap();
@@ -201,7 +201,7 @@ fn a_server_that_confirms_and_hangs_up_is_not_stormed_by_subscribers() {
 }
 
 #[test]
-fn a_reply_of_many_nils_is_refused_before_it_fills_the_memory() {
+fn reply_of_many_nils_is_refused_before_it_fills_the_memory() {
     let address = serve(|mut stream, _| {
         greet(&mut stream);
         answer(&mut stream, &[b"*16000000\r\n_\r\n_\r\n"]);

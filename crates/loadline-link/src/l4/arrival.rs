@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrival_is_reckoned_back_from_the_read_within_bounds() {
+    fn arrival_is_reckoned_back_from_the_read_within_bounds() {
         let now = Instant::now() + 1_000 * MS;
         let wall = at(1_000, 2_000_000);
         assert_eq!(arrival(Some(at(999, 999_000_000)), wall, now), now - 3 * MS);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_notes_arrivals_over_tcp_and_the_read_counts_elsewhere() {
+    fn kernel_notes_arrivals_over_tcp_and_the_read_counts_elsewhere() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut writer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let reader = listener.accept().unwrap().0.into();

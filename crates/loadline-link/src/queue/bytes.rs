@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_comes_after_the_last_byte_and_once() {
+    fn end_comes_after_the_last_byte_and_once() {
         let now = Instant::now();
         let mut line = ByteLine::new(1 << 20);
         line.push(now + 5 * MS, b"bye");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_replaces_an_end_in_order_and_not_the_other_way() {
+    fn reset_replaces_an_end_in_order_and_not_the_other_way() {
         let now = Instant::now();
         let mut line = ByteLine::new(1 << 20);
         line.end(now, End::Finished);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_buffer_is_given_back() {
+    fn large_buffer_is_given_back() {
         let now = Instant::now();
         let mut line = ByteLine::new(1 << 20);
         line.push(now, &vec![0; 1 << 20]);

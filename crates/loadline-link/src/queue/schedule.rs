@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limited_wire_serialises_and_recovers_when_idle() {
+    fn limited_wire_serialises_and_recovers_when_idle() {
         let lane = Lane {
             delay: 10 * MS,
             bytes_per_second: Some(1_000_000),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_packets_fill_the_queue_before_a_limited_wire() {
+    fn thousand_packets_fill_the_queue_before_a_limited_wire() {
         let lane = Lane {
             bytes_per_second: Some(1_500_000),
             ..Lane::default()

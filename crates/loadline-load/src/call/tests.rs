@@ -118,7 +118,7 @@ fn every_operation_is_performed_and_counted_once() {
 }
 
 #[test]
-fn a_call_of_many_operations_counts_them_all() {
+fn call_of_many_operations_counts_them_all() {
     let fake = Fake {
         per_call: 100,
         perform_takes: Duration::from_micros(50),
@@ -174,7 +174,7 @@ fn preparation_is_not_measured() {
 }
 
 #[test]
-fn an_open_loop_counts_from_the_intended_start() {
+fn open_loop_counts_from_the_intended_start() {
     // 1,000 per second are planned, and 500 per second can be. The overtime is half of the block, so 75 of the
     // hundred start, or fewer where the machine pauses; one that paused for most of the block shows nothing.
     let fake = || Fake {
@@ -204,7 +204,7 @@ fn an_open_loop_counts_from_the_intended_start() {
 }
 
 #[test]
-fn an_open_loop_that_is_far_behind_ends_with_its_block() {
+fn open_loop_that_is_far_behind_ends_with_its_block() {
     let fake = Fake {
         perform_takes: Duration::from_millis(2),
         ..Fake::new()
@@ -225,7 +225,7 @@ fn an_open_loop_that_is_far_behind_ends_with_its_block() {
 }
 
 #[test]
-fn an_interrupt_ends_a_block_of_slow_calls() {
+fn interrupt_ends_a_block_of_slow_calls() {
     let fake = Fake {
         perform_takes: Duration::from_millis(1),
         ..Fake::new()

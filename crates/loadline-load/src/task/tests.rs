@@ -84,7 +84,7 @@ fn as_many_tasks_as_asked_for_share_the_operations() {
 }
 
 #[test]
-fn a_block_ends_in_time_and_only_closed_loops_are_run() {
+fn block_ends_in_time_and_only_closed_loops_are_run() {
     let (_, mut tasks) = tasks(4);
     let stop = Stop::after(Duration::from_millis(50));
     let outcome = tasks.run(&block(stop), &Control::default()).unwrap();

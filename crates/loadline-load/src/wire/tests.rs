@@ -148,7 +148,7 @@ fn longest(outcome: &Outcome) -> Stall {
 const SPARE: Duration = Duration::from_millis(10);
 
 #[test]
-fn a_server_that_stops_leaves_one_stall_with_its_start_and_length() {
+fn server_that_stops_leaves_one_stall_with_its_start_and_length() {
     for (pacing, threads) in [(open(2_000.0), 1), (open(2_000.0), 2), (Pacing::Closed, 1)] {
         // Next to other tests the machine itself can pause longer than the server; one undisturbed run is
         // enough.
@@ -202,7 +202,7 @@ fn waiting_for_the_next_start_is_no_stall() {
 const TOO_MANY: f64 = 1e7;
 
 #[test]
-fn an_overloaded_open_loop_ends_and_says_what_was_not_sent() {
+fn overloaded_open_loop_ends_and_says_what_was_not_sent() {
     let server = Server {
         takes: Duration::from_millis(1),
         ..Server::default()
@@ -317,7 +317,7 @@ fn operations_due_during_a_pause_are_sent_after_the_block() {
 
 /// Both pacings at the same time, because each waits for the timeout.
 #[test]
-fn a_server_that_never_answers_again_ends_the_block_after_the_timeout() {
+fn server_that_never_answers_again_ends_the_block_after_the_timeout() {
     std::thread::scope(|scope| {
         for pacing in [open(1_000.0), Pacing::Closed] {
             scope.spawn(move || never_answered(pacing));

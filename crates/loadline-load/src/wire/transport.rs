@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_waits_only_in_the_read_that_says_so() {
+    fn socket_waits_only_in_the_read_that_says_so() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         check(ours, theirs);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_is_driven_from_its_cpu_sleeps_longer_each_time() {
+    fn thread_that_is_driven_from_its_cpu_sleeps_longer_each_time() {
         let mut vigil = Vigil::default();
         vigil.begin();
         assert!(vigil.is_awake(0) && vigil.looked(0, AWAY_NS));

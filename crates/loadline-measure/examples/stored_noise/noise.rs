@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_gate_raises_alarms_on_stored_noise_and_the_methods_here_do_not() {
+    fn usual_gate_raises_alarms_on_stored_noise_and_the_methods_here_do_not() {
         let busy = busy();
         let usual = busy.naive(&draw(0.0, 1)).value();
         assert!(usual > 0.2, "{usual}");
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_more_is_planted_in_stored_noise_the_more_is_found() {
+    fn more_is_planted_in_stored_noise_the_more_is_found() {
         let busy = busy();
         let found = |planted: f64| busy.pairs(&draw(planted, 1)).value();
         let (little, more, much) = (found(0.0), found(0.20), found(2.0));

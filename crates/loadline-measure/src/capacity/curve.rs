@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_knee_is_where_the_curve_leaves_its_chord() {
+    fn knee_is_where_the_curve_leaves_its_chord() {
         // Of -ln(1 - x) between 0.01 and 0.98 the tangent is parallel to the chord at x = 0.751.
         let knee = knee(&curve(&tens(), |rate| 1e5 / (1.0 - rate / 1e5))).unwrap();
         assert!((knee / 75_000.0 - 1.0).abs() < 0.02, "{knee}");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_moves_no_knee_and_a_straight_line_has_none() {
+    fn stall_moves_no_knee_and_a_straight_line_has_none() {
         let value = |rate: f64| 1e5 / (1.0 - rate / 1e5);
         let quiet = knee(&curve(&tens(), value));
         let stalled = curve(&tens(), |rate| {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_one_of_its_trials_and_never_a_mean() {
+    fn point_is_one_of_its_trials_and_never_a_mean() {
         let told: Vec<Told> = [Some(3e6), None, Some(1e6)]
             .into_iter()
             .enumerate()

@@ -152,7 +152,7 @@ const SERVERS: [(Model, &str); 7] = [
 
 /// In any weather an answer is within 10 % of the truth, or there is none, but for one answer in a thousand.
 #[test]
-fn an_answer_is_close_or_there_is_none() {
+fn answer_is_close_or_there_is_none() {
     let mut faults = Vec::new();
     let (mut answers, mut wrong) = (0, 0);
     for (name, weather, least) in WEATHERS {
@@ -286,7 +286,7 @@ fn paused(trial: &Trial) -> Trial {
 }
 
 #[test]
-fn the_answer_is_confirmed_in_turns_with_a_little_more() {
+fn answer_is_confirmed_in_turns_with_a_little_more() {
     let (answer, attempts) = search(standard(100_000.0), TIME, sharp(83_000.0));
     let rate = answer.rate.unwrap();
     assert!((83_000.0 / 1.045..83_000.0).contains(&rate), "{rate}");
@@ -341,7 +341,7 @@ fn one_bad_trial_rules_no_rate_out() {
 }
 
 #[test]
-fn a_missed_limit_of_a_spoiled_trial_bounds_nothing() {
+fn missed_limit_of_a_spoiled_trial_bounds_nothing() {
     for seed in 0..50 {
         let mut rng = SmallRng::seed_from_u64(seed);
         let (server, mut spoiled) = (sharp(83_000.0), 0);
@@ -426,7 +426,7 @@ fn rate_that_held_beside_failures_is_a_lower_bound() {
 }
 
 #[test]
-fn a_search_begins_where_the_closed_loop_says() {
+fn search_begins_where_the_closed_loop_says() {
     let first_of = |value_ns, limit| {
         let closed = Closed {
             rate: 100_000.0,
@@ -470,7 +470,7 @@ fn failure_on_a_slower_machine_sets_no_bound() {
 }
 
 #[test]
-fn a_closed_loop_that_was_too_slow_at_first_is_no_measure() {
+fn closed_loop_that_was_too_slow_at_first_is_no_measure() {
     let mut count = 0;
     let (answer, _) = search(standard(50_000.0), TIME, |attempt| {
         count += 1;
@@ -485,7 +485,7 @@ fn a_closed_loop_that_was_too_slow_at_first_is_no_measure() {
 }
 
 #[test]
-fn a_rate_that_holds_as_often_as_not_is_not_the_answer_alone() {
+fn rate_that_holds_as_often_as_not_is_not_the_answer_alone() {
     let mut rng = SmallRng::seed_from_u64(1);
     // A step and a half in which chance decides.
     let (answer, _) = search(standard(100_000.0), 300.0, |attempt| {
@@ -511,7 +511,7 @@ fn a_rate_that_holds_as_often_as_not_is_not_the_answer_alone() {
 }
 
 #[test]
-fn a_limit_that_no_rate_keeps_has_no_answer() {
+fn limit_that_no_rate_keeps_has_no_answer() {
     let bounds = Bounds {
         lowest: 1_000.0,
         ..Bounds::default()
@@ -526,7 +526,7 @@ fn a_limit_that_no_rate_keeps_has_no_answer() {
 }
 
 #[test]
-fn a_generator_that_is_late_and_not_busy_is_no_limit() {
+fn generator_that_is_late_and_not_busy_is_no_limit() {
     let late = |busy| {
         let (answer, _) = search(standard(100_000.0), TIME, move |attempt| Trial {
             lag_p99_ns: Some(4_000_000),
@@ -541,7 +541,7 @@ fn a_generator_that_is_late_and_not_busy_is_no_limit() {
 }
 
 #[test]
-fn a_search_ends_where_it_may_not_go_on() {
+fn search_ends_where_it_may_not_go_on() {
     let bounds = Bounds {
         highest: 70_000.0,
         ..Bounds::default()
@@ -579,7 +579,7 @@ fn search_without_time_gives_no_answer() {
 }
 
 #[test]
-fn a_search_that_is_stopped_says_what_held() {
+fn search_that_is_stopped_says_what_held() {
     let mut search = standard(100_000.0);
     for _ in 0..3 {
         let Step::Try(attempt) = search.next(Duration::from_secs(60)) else {
@@ -597,7 +597,7 @@ fn a_search_that_is_stopped_says_what_held() {
 }
 
 #[test]
-fn an_answer_survives_its_json() {
+fn answer_survives_its_json() {
     let (answer, _) = search(standard(100_000.0), TIME, sharp(83_000.0));
     let json = serde_json::to_string(&answer).unwrap();
     assert!(

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_holds_only_with_everything_sent_answered_and_in_time() {
+    fn trial_holds_only_with_everything_sent_answered_and_in_time() {
         let verdict = |trial: Trial| trial.verdict(1_000.0, &slo());
         assert_eq!(verdict(good()), Verdict::Held);
         for bad in [
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_limit_on_a_disturbed_machine_is_no_finding_and_a_kept_one_is() {
+    fn missed_limit_on_a_disturbed_machine_is_no_finding_and_a_kept_one_is() {
         let calm = Machine {
             duration: Duration::from_millis(300),
             others: Some(0.04),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_generator_excuses_the_target_where_it_is_not_busy() {
+    fn late_generator_excuses_the_target_where_it_is_not_busy() {
         let late = |busy| Trial {
             lag_p99_ns: Some(400_000),
             client_busy: Some(busy),

@@ -23,7 +23,7 @@ fn verdict(ratio: f64, direction: Direction) -> Verdict {
 }
 
 #[test]
-fn the_ratio_is_found_through_the_noise_of_the_machine() {
+fn ratio_is_found_through_the_noise_of_the_machine() {
     let (a, b) = rounds(1.42, 0.03, 24, 2);
     let found = paired(&a, &b, Direction::LessIsBetter, &Rules::default()).unwrap();
     let (lo, hi) = found.interval.unwrap();
@@ -48,7 +48,7 @@ fn verdicts_follow_the_direction_of_the_metric() {
 }
 
 #[test]
-fn a_wide_interval_is_inconclusive_in_both_directions() {
+fn wide_interval_is_inconclusive_in_both_directions() {
     let (a, b) = rounds(1.04, 0.3, 24, 3);
     for direction in [Direction::LessIsBetter, Direction::MoreIsBetter] {
         assert_eq!(
@@ -61,13 +61,13 @@ fn a_wide_interval_is_inconclusive_in_both_directions() {
 }
 
 #[test]
-fn a_large_improvement_that_is_uncertain_is_not_called_the_same() {
+fn large_improvement_that_is_uncertain_is_not_called_the_same() {
     let bounds = (-0.30_f64, 0.01);
     assert_eq!(judge(bounds, &Rules::default()), Verdict::Inconclusive);
 }
 
 #[test]
-fn the_bounds_are_the_sixth_values_from_both_ends_at_24_rounds() {
+fn bounds_are_the_sixth_values_from_both_ends_at_24_rounds() {
     let a = vec![1.0; 24];
     let b: Vec<f64> = (1..=24).map(|i| 1.0 + f64::from(i) / 100.0).collect();
     let found = paired(&a, &b, Direction::LessIsBetter, &Rules::default()).unwrap();
@@ -161,7 +161,7 @@ fn stops_on_precision_from_ten_rounds_and_always_at_forty() {
 }
 
 #[test]
-fn a_significant_difference_is_no_reason_to_stop() {
+fn significant_difference_is_no_reason_to_stop() {
     let (a, b) = rounds(2.0, 0.2, 20, 4);
     assert_eq!(
         paired(&a, &b, Direction::LessIsBetter, &Rules::default())
@@ -183,7 +183,7 @@ fn more_comparisons_need_more_rounds() {
 }
 
 #[test]
-fn a_gate_stops_when_its_comparisons_can_stand_and_are_narrow() {
+fn gate_stops_when_its_comparisons_can_stand_and_are_narrow() {
     let quiet = |n: usize| vec![0.01; n];
     assert!(!precise_for(&quiet(13), 3));
     assert!(precise_for(&quiet(14), 3));
@@ -210,7 +210,7 @@ fn holm_adjusts_as_r_does() {
 }
 
 #[test]
-fn a_narrow_win_among_several_metrics_is_taken_back() {
+fn narrow_win_among_several_metrics_is_taken_back() {
     let slower_in = |n: usize| {
         let b: Vec<f64> = (0..24).map(|i| if i < n { 110.0 } else { 100.0 }).collect();
         paired(&[100.0; 24], &b, Direction::LessIsBetter, &Rules::default()).unwrap()
@@ -268,7 +268,7 @@ proptest! {
 }
 
 #[test]
-fn a_ratio_that_differs_from_the_totals_says_why() {
+fn ratio_that_differs_from_the_totals_says_why() {
     let of = |spread: f64| {
         let other: Vec<f64> = (-6..=6)
             .map(|round| 0.80 * (spread * f64::from(round)).exp())
@@ -295,7 +295,7 @@ fn a_ratio_that_differs_from_the_totals_says_why() {
 }
 
 #[test]
-fn the_rounds_for_several_are_the_fewest_that_can_tell_them_apart() {
+fn rounds_for_several_are_the_fewest_that_can_tell_them_apart() {
     let alpha = Rules::default().alpha;
     for family in 1..40 {
         let rounds = rounds_for_several(family, alpha);

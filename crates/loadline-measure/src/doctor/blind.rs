@@ -80,7 +80,7 @@ mod tests {
     use crate::doctor::Class;
 
     #[test]
-    fn a_refusal_names_its_rules_and_takes_nothing_from_the_measurement() {
+    fn refusal_names_its_rules_and_takes_nothing_from_the_measurement() {
         let refused = NotExamined::new("redis", "CLIENT LIST", "NOPERM no\u{1b} permission");
         let finding = refused.finding();
         assert_eq!(

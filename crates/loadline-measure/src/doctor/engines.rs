@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_that_reaches_no_disk_is_critical_only_where_a_class_syncs() {
+    fn sync_that_reaches_no_disk_is_critical_only_where_a_class_syncs() {
         assert_eq!(examine_engines(&clean()), []);
         for (change, evidence) in [
             (
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debug_build_is_critical_where_engines_are_built_in() {
+    fn debug_build_is_critical_where_engines_are_built_in() {
         let mut setup = EnginesSetup {
             is_debug: true,
             ..clean()
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_beside_a_server_is_named_with_the_share_of_the_socket() {
+    fn engine_beside_a_server_is_named_with_the_share_of_the_socket() {
         let setup = EnginesSetup {
             called: vec!["map".into(), "store".into()],
             served: vec!["redis".into()],

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_hit_is_explained_by_what_differs() {
+    fn slow_hit_is_explained_by_what_differs() {
         let by_payload = hit_beside_miss(&hit(60_000, 1_030.0), &miss(30_000)).unwrap();
         assert_eq!(
             (

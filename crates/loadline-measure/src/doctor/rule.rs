@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_a_later_version_is_kept() {
+    fn rule_of_a_later_version_is_kept() {
         let later: Rule = serde_json::from_str("\"LL901\"").unwrap();
         assert_eq!(later, Rule::Other("LL901".to_owned()));
         assert_eq!(later.class(), Class::Unknown);

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_in_which_everything_is_slower_is_found() {
+    fn hour_in_which_everything_is_slower_is_found() {
         let held = baseline(vec![
             run(24_000.0, 900.0, Some(2_400.0)),
             run(20_000.0, 800.0, Some(2_000.0)),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slower_server_alone_is_no_slow_machine() {
+    fn slower_server_alone_is_no_slow_machine() {
         let held = baseline(vec![run(20_000.0, 800.0, Some(2_000.0))]);
         for (echo, client, server) in [
             (20_000.0, 800.0, Some(2_000.0)),

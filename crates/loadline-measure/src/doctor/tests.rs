@@ -87,7 +87,7 @@ fn slow_service(evidence: &mut Evidence) {
 }
 
 #[test]
-fn a_clean_case_has_no_findings() {
+fn clean_case_has_no_findings() {
     assert_eq!(examine(&clean()), []);
 }
 
@@ -343,7 +343,7 @@ fn rules_are_silent_up_to_their_limits() {
 }
 
 #[test]
-fn a_generator_that_waits_for_a_cpu_is_the_limit_too() {
+fn generator_that_waits_for_a_cpu_is_the_limit_too() {
     let found = after(|e| {
         (e.generator_busy, e.observed.run_queue_wait) = (Some(0.5), Some(0.45));
         (e.server_busy, e.observed.server_wait) = (Some(0.2), Some(0.1));
@@ -371,7 +371,7 @@ fn a_generator_that_waits_for_a_cpu_is_the_limit_too() {
 }
 
 #[test]
-fn a_single_error_is_not_called_none() {
+fn single_error_is_not_called_none() {
     let found = after(|e| (e.errors, e.ops, e.observed.server_ops) = (1, 50_000_000, None));
     assert_eq!(found[0].1, "1 of 50000000 operations (<0.01 %) failed.");
 }
@@ -393,7 +393,7 @@ fn all_missing_percentiles_stand_in_one_finding() {
 }
 
 #[test]
-fn the_gravest_findings_come_first() {
+fn gravest_findings_come_first() {
     let mut evidence = clean();
     evidence.response.p999 = None;
     evidence.steady = Some(false);
@@ -437,7 +437,7 @@ fn case() -> Case {
 }
 
 #[test]
-fn a_case_tells_what_it_knows() {
+fn case_tells_what_it_knows() {
     let evidence = Evidence::of_case(&case(), Observed::default());
     assert_eq!(evidence.scope, "embedded, get");
     assert_eq!(
@@ -524,7 +524,7 @@ fn arms_that_differ_are_named_and_others_are_not() {
 }
 
 #[test]
-fn a_stall_that_decides_about_the_tail_is_a_warning() {
+fn stall_that_decides_about_the_tail_is_a_warning() {
     for (stalls, severity) in [
         (vec![frozen()], Severity::Warning),
         (vec![short(0, StallCause::Host)], Severity::Info),
@@ -588,7 +588,7 @@ fn operations_that_a_stall_kept_back_do_not_advise_a_lower_rate() {
 
 /// There is no server, and the thread that calls is the generator.
 #[test]
-fn a_stall_of_a_call_in_this_process_does_not_name_a_server_or_a_generator() {
+fn stall_of_a_call_in_this_process_does_not_name_a_server_or_a_generator() {
     for kind in [
         SubjectKind::Engine,
         SubjectKind::Store,
@@ -620,7 +620,7 @@ fn a_stall_of_a_call_in_this_process_does_not_name_a_server_or_a_generator() {
 }
 
 #[test]
-fn a_stall_is_long_beside_the_fastest_operation() {
+fn stall_is_long_beside_the_fastest_operation() {
     let mut case = Case {
         stalls: vec![frozen(), short(1, StallCause::Server)],
         ..Case::default()

@@ -74,7 +74,7 @@ fn fastest_engine_leads_each_other_one_of_its_class() {
 
 /// The null server is a measure of the socket and no engine, however fast it is.
 #[test]
-fn the_socket_is_what_the_null_server_takes() {
+fn socket_is_what_the_null_server_takes() {
     let cases = [
         case("redis", "get", "memory", &[50_000; 12]),
         case("redis-unix", "get", "memory", &[30_000; 12]),
@@ -96,7 +96,7 @@ fn the_socket_is_what_the_null_server_takes() {
 
 /// A share of 100 % would say that the server takes no time at all.
 #[test]
-fn a_server_as_fast_as_the_null_server_has_no_share() {
+fn server_as_fast_as_the_null_server_has_no_share() {
     let cases = [
         case("redis", "get", "memory", &[50_000, 46_000].repeat(6)),
         case("null", "get", "memory", &[46_000, 50_000].repeat(6)),
@@ -135,7 +135,7 @@ fn claims_are_compared_within_a_class() {
 }
 
 #[test]
-fn a_lead_below_five_percent_on_disk_is_none() {
+fn lead_below_five_percent_on_disk_is_none() {
     let footprint = |disk: u64, open: u64| Footprint {
         durability: "process".into(),
         live_bytes: 1_000,

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_integral_is_what_drawing_gives() {
+    fn integral_is_what_drawing_gives() {
         let mut rng = SmallRng::seed_from_u64(31);
         let mut normal = || {
             let (u, v): (f64, f64) = (rng.random(), rng.random());
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quantile_undoes_it_and_asks_less_than_one_run_at_the_same_level() {
+    fn quantile_undoes_it_and_asks_less_than_one_run_at_the_same_level() {
         for (freedom, variance) in [(1.0, 0.5), (7.0, 0.125), (38.0, 0.125), (1e6, 0.05)] {
             for p in [0.01, 1e-3, 2.5e-5] {
                 let c = quantile(p, freedom, variance);

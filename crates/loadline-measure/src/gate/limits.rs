@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_limit_is_critical_and_a_second_run_may_take_it_back() {
+    fn broken_limit_is_critical_and_a_second_run_may_take_it_back() {
         let slow = run(&[("xread", Metric::P99, 12_340_000.0)]);
         let fast = run(&[("xread", Metric::P99, 9_900_000.0)]);
         for (first, second, verdict, evidence) in [
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_all_cases_has_a_row_for_each_and_one_of_none_says_so() {
+    fn limit_of_all_cases_has_a_row_for_each_and_one_of_none_says_so() {
         let measured = run(&[
             ("get", Metric::Errors, 0.0),
             ("set", Metric::Throughput, 5e4),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_judged_case_by_case_and_subject_by_subject() {
+    fn record_is_judged_case_by_case_and_subject_by_subject() {
         let cases = [
             case("a", "get", Some(2_000_000), 9_000_000),
             case("b", "get", Some(500_000), 9_000_000),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_of_too_few_samples_is_never_judged() {
+    fn percentile_of_too_few_samples_is_never_judged() {
         let cases = [case("a", "get", None, 3_000_000)];
         assert_eq!(
             evidence(&cases, "get.p99<10ms"),

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_are_weighed_by_their_degrees_of_freedom() {
+    fn two_are_weighed_by_their_degrees_of_freedom() {
         let prior = Prior {
             variance: 4.0,
             freedom: 21.0,

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reach_is_that_of_the_formula() {
+    fn reach_is_that_of_the_formula() {
         let values = [0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07];
         let spread = Spread::of(&values, 0.0, 0.005).unwrap();
         assert!((spread.mean - 0.035).abs() < 1e-12);

@@ -325,7 +325,7 @@ fn differ_in_total(record: &Record) -> bool {
 }
 
 #[test]
-fn a_against_a_raises_no_alarm_in_200_comparisons_of_any_weather() {
+fn against_a_raises_no_alarm_in_200_comparisons_of_any_weather() {
     let judged =
         |record: &Record| is_alarm(&Judgement::of_comparisons(record, &Thresholds::default()));
     let mut broken = Vec::new();
@@ -357,7 +357,7 @@ fn a_against_a_raises_no_alarm_in_200_comparisons_of_any_weather() {
 }
 
 #[test]
-fn a_against_a_passes_the_gate_in_200_runs_of_any_weather() {
+fn against_a_passes_the_gate_in_200_runs_of_any_weather() {
     let mut broken = Vec::new();
     for (name, weather) in WEATHERS {
         let is_alarm =

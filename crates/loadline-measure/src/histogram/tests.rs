@@ -11,7 +11,7 @@ fn of(values: &[u64]) -> Histogram {
 }
 
 #[test]
-fn a_percentile_needs_a_hundred_samples_beyond_it() {
+fn percentile_needs_a_hundred_samples_beyond_it() {
     type Percentile = fn(&LatencySummary) -> Option<u64>;
     let needs: [(u64, Percentile); 5] = [
         (200, |summary| summary.p50),
@@ -30,7 +30,7 @@ fn a_percentile_needs_a_hundred_samples_beyond_it() {
 }
 
 #[test]
-fn an_empty_histogram_has_no_figures() {
+fn empty_histogram_has_no_figures() {
     let empty = Histogram::new();
     assert_eq!(empty.summary(), LatencySummary::default());
     assert_eq!(
@@ -42,7 +42,7 @@ fn an_empty_histogram_has_no_figures() {
 }
 
 #[test]
-fn the_summary_is_that_of_the_values_to_three_digits() {
+fn summary_is_that_of_the_values_to_three_digits() {
     let values: Vec<u64> = (1..=100_000).map(|i| i * 1_000).collect();
     let summary = of(&values).summary();
     let close = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.001;
@@ -84,7 +84,7 @@ fn histogram_distinguishes_an_hour_from_fifty_minutes() {
 }
 
 #[test]
-fn a_histogram_takes_memory_up_to_its_longest_time() {
+fn histogram_takes_memory_up_to_its_longest_time() {
     for (longest_ns, most_kib) in [(0, 8), (10_000_000, 60), (u64::MAX, 132)] {
         let histogram = of(&[longest_ns]);
         let bytes = histogram.narrow.distinct_values() * size_of::<u32>();
@@ -137,7 +137,7 @@ fn merging_full_histograms_loses_nothing() {
 }
 
 #[test]
-fn the_spectrum_rises_and_ends_where_samples_end() {
+fn spectrum_rises_and_ends_where_samples_end() {
     let mut rng = SmallRng::seed_from_u64(1);
     let values: Vec<u64> = (0..20_000)
         .map(|_| rng.random_range(1..1_000_000))
@@ -168,7 +168,7 @@ fn logarithmic_bins_hold_every_sample_once() {
 }
 
 #[test]
-fn the_crate_itself_reads_what_is_written() {
+fn crate_itself_reads_what_is_written() {
     use base64::Engine;
     let histogram = of(&[3, 70_000, 70_000, 5_000_000_000]);
     let bytes = base64::engine::general_purpose::STANDARD
@@ -236,7 +236,7 @@ mod hostile {
     }
 
     #[test]
-    fn the_envelope_of_these_tests_is_sound() {
+    fn envelope_of_these_tests_is_sound() {
         // Slot 0 empty, then five samples of 1 ns: zig-zag of -1 is 1, of 5 is 10.
         assert_eq!(
             Histogram::decode(&with_payload(&[1, 10])).unwrap(),
@@ -285,7 +285,7 @@ mod hostile {
     }
 
     #[test]
-    fn a_bomb_is_not_inflated() {
+    fn bomb_is_not_inflated() {
         let text = enveloped(&vec![0; 64 << 20]);
         assert!(text.len() < 100_000);
         assert!(refusal(&text).contains("longer than any histogram"));

@@ -454,7 +454,7 @@ mod tests {
 
     /// Summed over all possible results instead of sampled.
     #[test]
-    fn the_interval_of_a_share_holds_the_true_one_in_95_percent_or_more() {
+    fn interval_of_a_share_holds_the_true_one_in_95_percent_or_more() {
         for of in [5_u64, 20, 60] {
             let intervals: Vec<Bounds> = (0..=of)
                 .map(|hits| Share { hits, of }.interval_95())
@@ -504,7 +504,7 @@ mod tests {
     /// Simulated comparisons are as wide as new real ones and no wider: in 400 comparisons without a
     /// difference between processes no variance is left, and with one that difference remains.
     #[test]
-    fn the_first_stage_keeps_what_processes_differ_by() {
+    fn first_stage_keeps_what_processes_differ_by() {
         let mut rng = SmallRng::seed_from_u64(12);
         let mut normal = |deviation: f64| {
             let sum: f64 = (0..12).map(|_| rng.random::<f64>()).sum();

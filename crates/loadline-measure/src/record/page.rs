@@ -185,7 +185,7 @@ fn described() -> Objects {
 }
 
 #[test]
-fn the_page_describes_exactly_the_fields_that_are_written() {
+fn page_describes_exactly_the_fields_that_are_written() {
     let mut written = Objects::new();
     Record::deserialize(Asked {
         path: String::new(),

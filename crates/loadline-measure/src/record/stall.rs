@@ -103,7 +103,7 @@ mod tests {
     };
 
     #[test]
-    fn a_cause_explains_at_least_half_of_a_stall() {
+    fn cause_explains_at_least_half_of_a_stall() {
         let stall = |generator_ns, paused_ns| Stall {
             length_ns: 1_000,
             generator_ns,

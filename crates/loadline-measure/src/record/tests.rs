@@ -179,7 +179,7 @@ fn refusal(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_record_survives_writing_and_reading() {
+fn record_survives_writing_and_reading() {
     let record = full();
     let read = Record::from_json(record.to_json_pretty().unwrap().as_bytes()).unwrap();
     assert_eq!(read, record);
@@ -203,7 +203,7 @@ fn names_are_those_of_the_contract() {
 }
 
 #[test]
-fn a_pacing_is_a_word_or_a_rate() {
+fn pacing_is_a_word_or_a_rate() {
     let written = |pacing: Pacing| serde_json::to_value(pacing).unwrap();
     assert_eq!(written(Pacing::Closed), json!("closed"));
     assert_eq!(written(Pacing::Rate(250.0)), json!(250.0));
@@ -394,7 +394,7 @@ fn figures_that_json_cannot_carry_are_not_written() {
 }
 
 #[test]
-fn a_histogram_that_is_none_is_an_error_of_its_own() {
+fn histogram_that_is_none_is_an_error_of_its_own() {
     let mut case = case();
     case.histograms.response_time = "garbage".to_owned();
     assert!(matches!(
@@ -406,7 +406,7 @@ fn a_histogram_that_is_none_is_an_error_of_its_own() {
 }
 
 #[test]
-fn a_case_is_named_by_what_is_not_as_by_default() {
+fn case_is_named_by_what_is_not_as_by_default() {
     let named = |pipeline, batch, latency_ns| {
         let scenario = Scenario {
             workload: "get".to_owned(),

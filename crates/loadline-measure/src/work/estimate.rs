@@ -205,7 +205,7 @@ mod tests {
     const MEASURED: [f64; 6] = [3_507.77, 3_504.71, 3_580.73, 3_510.89, 3_501.87, 3_508.41];
 
     #[test]
-    fn a_process_whose_hash_table_collides_does_not_count() {
+    fn process_whose_hash_table_collides_does_not_count() {
         let estimate = Estimate::of(&MEASURED).unwrap();
         assert_eq!(estimate.passes, 5);
         assert!((estimate.instructions_per_op - 3_506.7).abs() < 0.1);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_names_the_operation_and_the_interval() {
+    fn sentence_names_the_operation_and_the_interval() {
         let of = |values: [f64; 3]| Estimate::of(&values).unwrap();
         let rules = WorkRules::default();
         let a = of([3_600.0, 3_601.0, 3_599.0]);
@@ -259,7 +259,7 @@ mod tests {
     /// other surroundings: with a longer environment, in another directory, without random addresses, on one CPU. With
     /// latency tracking it executes about 2 % more.
     #[test]
-    fn a_restart_is_no_difference_and_two_percent_are() {
+    fn restart_is_no_difference_and_two_percent_are() {
         let baseline = [
             3_454.10, 3_451.42, 3_449.96, 3_454.13, 3_451.78, 3_450.21, 3_453.89, 3_451.20,
             3_449.76,

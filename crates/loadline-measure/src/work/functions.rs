@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_difference_comes_first() {
+    fn largest_difference_comes_first() {
         let a = profile(&[
             ("call", "/a/redis", 1_000),
             ("same", "/a/redis", 500),

@@ -307,7 +307,7 @@ calls=1 1
     }
 
     #[test]
-    fn a_parent_that_is_not_there_makes_a_root() {
+    fn parent_that_is_not_there_makes_a_root() {
         let frame = |name: &str, parent| Frame {
             name: name.to_owned(),
             parent,

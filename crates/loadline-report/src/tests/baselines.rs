@@ -31,7 +31,7 @@ fn run(micros: f64) -> BaselineRun {
 }
 
 #[test]
-fn the_page_and_the_gate_print_one_median_of_eight_runs() {
+fn page_and_the_gate_print_one_median_of_eight_runs() {
     let mut baseline = Baseline::new(
         "embedded".to_owned(),
         "abc".to_owned(),

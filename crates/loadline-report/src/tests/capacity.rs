@@ -101,7 +101,7 @@ fn sentence(change: impl Fn(&Attempt, Trial) -> Trial) -> String {
 }
 
 #[test]
-fn a_search_in_a_pipe() {
+fn search_in_a_pipe() {
     insta::assert_snapshot!(text(&record(), &PIPE), @r#"
     redis-server carries 97.0k operations per second [97.0k, 101.4k] with p99 below
       2 ms, where it is 1.54 ms (held in 5 of 5 trials); at 101.4k, p99 is 396 ms.
@@ -159,7 +159,7 @@ fn a_search_in_a_pipe() {
 }
 
 #[test]
-fn a_terminal_shows_the_same_in_block_characters() {
+fn terminal_shows_the_same_in_block_characters() {
     let (pipe, terminal) = (text(&record(), &PIPE), text(&record(), &TERMINAL));
     assert!(pipe.is_ascii(), "{pipe}");
     let signs = [
@@ -184,7 +184,7 @@ fn a_terminal_shows_the_same_in_block_characters() {
 }
 
 #[test]
-fn a_narrow_page_leaves_cells_out_and_marks_in() {
+fn narrow_page_leaves_cells_out_and_marks_in() {
     let narrow = text(&record(), &TextOptions { width: 60, ..PIPE });
     assert!(!narrow.contains("answered      p50"), "{narrow}");
     assert!(narrow.contains("\n  answered 97.0k"), "{narrow}");

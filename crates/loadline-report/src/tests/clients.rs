@@ -92,7 +92,7 @@ pub(super) fn hostile() -> Record {
 }
 
 #[test]
-fn an_operation_is_a_group_and_the_advice_is_the_verdict() {
+fn operation_is_a_group_and_the_advice_is_the_verdict() {
     let record = record();
     for text in [text(&record, &TERMINAL), markdown(&record)] {
         for part in [
@@ -117,7 +117,7 @@ fn an_operation_is_a_group_and_the_advice_is_the_verdict() {
 
 /// Two clients at a rate that one of them does not keep.
 #[test]
-fn an_open_loop_shows_all_its_times_and_what_was_not_called() {
+fn open_loop_shows_all_its_times_and_what_was_not_called() {
     let mut record = record();
     for case in &mut record.cases {
         case.scenario.pacing = Pacing::Rate(5_000.0);
@@ -137,7 +137,7 @@ fn an_open_loop_shows_all_its_times_and_what_was_not_called() {
 }
 
 #[test]
-fn a_row_whose_counts_differ_says_so() {
+fn row_whose_counts_differ_says_so() {
     let text = text(&hostile(), &TERMINAL);
     assert!(text.contains("invalid: the client reported"), "{text}");
     assert!(text.contains("were never executed"), "{text}");

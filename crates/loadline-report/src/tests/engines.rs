@@ -211,7 +211,7 @@ fn every_row_names_its_class() {
 
 /// The tail is in the way where no engine makes room.
 #[test]
-fn the_tail_is_shown_for_sustained_writes() {
+fn tail_is_shown_for_sustained_writes() {
     let mut record = record();
     let head = |record: &Record| {
         let wide = TextOptions { width: 100, ..PIPE };
@@ -226,7 +226,7 @@ fn the_tail_is_shown_for_sustained_writes() {
 
 /// Of every server over TCP, and of nothing else.
 #[test]
-fn the_row_of_a_server_says_which_share_is_the_socket() {
+fn row_of_a_server_says_which_share_is_the_socket() {
     let text = text(&record(), &PIPE);
     let said = text.matches("the socket takes 75.").count();
     assert_eq!(said, 2 * 4, "{text}");

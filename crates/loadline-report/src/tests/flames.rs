@@ -52,7 +52,7 @@ pub(super) fn record(added: &str) -> Record {
 }
 
 #[test]
-fn a_change_of_work_is_drawn_and_nothing_else_is() {
+fn change_of_work_is_drawn_and_nothing_else_is() {
     let page = html(&record("slowlogPushEntry"));
     assert_eq!(page.matches("<svg class=\"flame\"").count(), 1, "{page}");
     assert!(page.contains("Where the instructions go"));
@@ -68,7 +68,7 @@ fn a_change_of_work_is_drawn_and_nothing_else_is() {
 
 /// The graph is part of a page that has a style of its own, and forbids scripts.
 #[test]
-fn a_graph_brings_no_style_no_script_and_no_markup_of_names() {
+fn graph_brings_no_style_no_script_and_no_markup_of_names() {
     let evil = "</title><script>alert(1)</script><style>p{}</style>;\n\x1b[31m id=\"x\" url(#y)";
     let page = html(&record(evil));
     assert!(page.contains("<svg class=\"flame\""), "{page}");

@@ -185,7 +185,7 @@ fn comparisons_with_cases_that_are_not_there_are_shown_without_names() {
 }
 
 #[test]
-fn a_record_read_from_json_with_figures_at_their_limits_is_shown() {
+fn record_read_from_json_with_figures_at_their_limits_is_shown() {
     let mut json = serde_json::to_value(fixture::two_targets()).unwrap();
     for pointer in [
         "/cases/0/ops",

@@ -161,7 +161,7 @@ fn all() -> [Judgement; 6] {
 }
 
 #[test]
-fn the_last_line_is_what_scripts_rely_on() {
+fn last_line_is_what_scripts_rely_on() {
     let compare = Asked {
         command: "compare",
         strict: true,
@@ -191,7 +191,7 @@ fn the_last_line_is_what_scripts_rely_on() {
 }
 
 #[test]
-fn a_warning_in_a_pipe() {
+fn warning_in_a_pipe() {
     insta::assert_snapshot!(judgement_text(&warned(), &[], GATE, &PIPE), @r#"
     Warning: get, p50 10 % higher [7.2, 14]; 1 of 5 figures got worse.
 
@@ -223,7 +223,7 @@ fn a_warning_in_a_pipe() {
 }
 
 #[test]
-fn a_row_of_work_names_its_functions() {
+fn row_of_work_names_its_functions() {
     let mut judgement = warned();
     let function = |name: &str, a: f64, b: f64| FunctionDifference {
         name: name.to_owned(),
@@ -288,7 +288,7 @@ fn no_regression_is_claimed_of_figures_that_are_inconclusive() {
 }
 
 #[test]
-fn the_grave_findings_about_the_candidate_are_below_its_judgement() {
+fn grave_findings_about_the_candidate_are_below_its_judgement() {
     let finding = |rule, severity, evidence: &str| Finding {
         rule,
         severity,
@@ -309,7 +309,7 @@ fn the_grave_findings_about_the_candidate_are_below_its_judgement() {
 }
 
 #[test]
-fn a_baseline_of_a_noisy_machine_names_the_way_out() {
+fn baseline_of_a_noisy_machine_names_the_way_out() {
     let mut judgement = inconclusive();
     for row in &mut judgement.rows {
         row.verdict = RowVerdict::Inconclusive;
@@ -322,7 +322,7 @@ fn a_baseline_of_a_noisy_machine_names_the_way_out() {
 }
 
 #[test]
-fn a_broken_limit_in_a_pipe() {
+fn broken_limit_in_a_pipe() {
     insta::assert_snapshot!(judgement_text(&critical(), &[], GATE, &PIPE), @r#"
     Critical: xread, limit xread.p99<10ms: 12.3 ms breaks xread.p99<10ms; 1 of 4
       figures got worse or broke a limit, 1 critically.
@@ -371,7 +371,7 @@ fn judgement_without_conclusive_metrics() {
 }
 
 #[test]
-fn a_refusal_in_a_pipe() {
+fn refusal_in_a_pipe() {
     insta::assert_snapshot!(judgement_text(&refused(), &[], GATE, &PIPE), @r#"
     These cannot be compared: The baseline is of the workload a1, the run of b2;
       measure with the baseline's plan.
@@ -381,7 +381,7 @@ fn a_refusal_in_a_pipe() {
 }
 
 #[test]
-fn a_warning_in_a_job_summary() {
+fn warning_in_a_job_summary() {
     insta::assert_snapshot!(judgement_markdown(&warned(), GATE), @r#"
     **Warning: get, p50 10 % higher \[7.2, 14\]; 1 of 5 figures got worse.**
 
@@ -417,7 +417,7 @@ fn a_warning_in_a_job_summary() {
 }
 
 #[test]
-fn a_warning_for_a_ci_server() {
+fn warning_for_a_ci_server() {
     insta::assert_snapshot!(judgement_junit(&warned(), GATE), @r#"
     <?xml version="1.0" encoding="UTF-8"?>
     <testsuites name="loadline gate" tests="6" failures="2" errors="0" skipped="1" time="0.000">

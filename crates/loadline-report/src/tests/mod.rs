@@ -103,7 +103,7 @@ fn noisy_record_quotes_no_ratio() {
 }
 
 #[test]
-fn a_pipe_gets_ascii_only() {
+fn pipe_gets_ascii_only() {
     let text = text(&fixture::two_targets(), &PIPE);
     assert!(text.is_ascii(), "{text}");
 }
@@ -152,7 +152,7 @@ fn verdicts_and_errors_have_colours() {
 }
 
 #[test]
-fn the_heading_of_the_doctor_breaks_in_a_narrow_terminal() {
+fn heading_of_the_doctor_breaks_in_a_narrow_terminal() {
     let narrow = text(&fixture::troubled(), &TextOptions { width: 40, ..PIPE });
     assert!(
         narrow.contains("\nDoctor: what makes these figures\n  unreliable\n"),
@@ -180,7 +180,7 @@ fn no_line_is_wider_than_the_terminal() {
 }
 
 #[test]
-fn a_narrow_terminal_keeps_the_ratio_below_its_row() {
+fn narrow_terminal_keeps_the_ratio_below_its_row() {
     let narrow = text(&fixture::two_targets(), &TextOptions { width: 50, ..PIPE });
     assert!(
         narrow.contains("\n  0.82x [0.80, 0.89], detects 7.2 %,"),

@@ -113,7 +113,7 @@ fn tails(report: &str) -> String {
 }
 
 #[test]
-fn a_tail_stands_below_its_case_raw_and_corrected() {
+fn tail_stands_below_its_case_raw_and_corrected() {
     let record = fixture::contended();
     insta::assert_snapshot!(text(&record, &TERMINAL), @r#"
     embedded: 118.2k GETs per second, p99 800 us (closed loop); 1 more case in the
@@ -207,7 +207,7 @@ fn errors_misses_few_samples_no_steady_state_and_cut_short() {
 }
 
 #[test]
-fn an_open_loop_shows_service_time_and_lag_too() {
+fn open_loop_shows_service_time_and_lag_too() {
     insta::assert_snapshot!(text(&fixture::open_loop(), &TERMINAL), @r#"
     embedded at 9.99k GETs per second: p50 8.91 ms, p99 17.0 ms, longest 88.9 ms
       (open loop).
@@ -247,7 +247,7 @@ fn an_open_loop_shows_service_time_and_lag_too() {
 }
 
 #[test]
-fn the_verdict_of_an_open_loop_says_how_much_of_its_rate_was_kept() {
+fn verdict_of_an_open_loop_says_how_much_of_its_rate_was_kept() {
     let verdict = |ops_per_s: f64| {
         let mut record = fixture::open_loop();
         record.cases[0].throughput_ops_per_s = ops_per_s;
@@ -267,7 +267,7 @@ fn the_verdict_of_an_open_loop_says_how_much_of_its_rate_was_kept() {
 
 /// Intervals of few operations have no p99.
 #[test]
-fn a_plot_over_time_without_a_p99_does_not_promise_one() {
+fn plot_over_time_without_a_p99_does_not_promise_one() {
     let captions = |strip: bool| {
         let mut record = fixture::over_time();
         let cases = record.cases.iter_mut();
@@ -302,7 +302,7 @@ fn dashed_lines_have_their_names_in_the_legend() {
 
 /// The cases of a sweep are named after their target and their mode, and a null server is no subject of its own.
 #[test]
-fn the_title_names_each_target_once() {
+fn title_names_each_target_once() {
     let mut record = fixture::over_time();
     let names = [
         "redis://h, sync",
@@ -323,7 +323,7 @@ fn the_title_names_each_target_once() {
 }
 
 #[test]
-fn the_verdict_of_an_open_loop_names_its_longest_stall() {
+fn verdict_of_an_open_loop_names_its_longest_stall() {
     let mut record = fixture::open_loop();
     let stall = |length_ns| Stall {
         length_ns,
@@ -518,7 +518,7 @@ fn errors_and_a_cut_in_junit() {
 }
 
 #[test]
-fn an_open_loop_in_csv() {
+fn open_loop_in_csv() {
     insta::assert_snapshot!(csv(&fixture::open_loop()), @r#"
     verdict,subject,kind,target,subject_version,workload,mode,pacing,rate_ops_per_s,connections,threads,pipeline,batch,keys,key_dist,value_bytes_min,value_bytes_max,latency_ns,resp,rounds,duration_ns,ops,errors,planned,not_sent,throughput_ops_per_s,response_time_ns_mean,response_time_ns_p50,response_time_ns_p90,response_time_ns_p95,response_time_ns_p99,response_time_ns_p999,response_time_ns_max,service_time_ns_mean,service_time_ns_p50,service_time_ns_p99,service_time_ns_p999,lag_ns_p50,lag_ns_p99,hit_ratio,steady,client_cpu_ns_per_op,server_cpu_ns_per_op,bytes_in_per_op,bytes_out_per_op,in_flight,client_cpu_busy,server_cpu_busy,durability,cut_short
     "embedded at 9.99k GETs per second: p50 8.91 ms, p99 17.0 ms, longest 88.9 ms (open loop).",embedded,server,embedded,,get,wire,open,10000,50,1,1,1,100000,uniform,64,64,0,2,12,3000000000,400000,0,400400,400,9990,9346463.744000003,8912895,10985471,11976703,17039359,42860543,88932351,62307.93599999995,59391,113535,285695,1900,14007,1,true,60060.06006006006,93093.09309309309,,,,,,,false

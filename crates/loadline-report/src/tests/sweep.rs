@@ -104,7 +104,7 @@ pub(super) fn hostile() -> Record {
 }
 
 #[test]
-fn a_sweep_in_a_pipe() {
+fn sweep_in_a_pipe() {
     insta::assert_snapshot!(text(&record(), &PIPE), @r#"
     Fastest: batch or pipeline (their rounds overlap) with no added latency and with
       10 ms added, 22.7 to 5.27k times as fast as sync.
@@ -184,7 +184,7 @@ fn five_counts_fit_eighty_columns() {
 }
 
 #[test]
-fn a_sweep_in_markdown() {
+fn sweep_in_markdown() {
     insta::assert_snapshot!(markdown(&record()), @r#"
     **Fastest: batch or pipeline (their rounds overlap) with no added latency and with 10 ms added, 22.7 to 5.27k times as fast as sync.**
 
@@ -276,7 +276,7 @@ fn verdict_of_a_sweep_is_one_sentence_of_three_lines() {
 
 /// Sizes that noise orders by chance: no size is recommended, and none is marked.
 #[test]
-fn a_curve_of_noise_recommends_no_size() {
+fn curve_of_noise_recommends_no_size() {
     let mut record = record();
     for case in &mut record.cases {
         let rates = match case.scenario.batch {
@@ -340,7 +340,7 @@ fn hostile_sweep_record_breaks_no_format() {
 }
 
 #[test]
-fn a_whole_sweep_fits_a_comment_on_a_pull_request() {
+fn whole_sweep_fits_a_comment_on_a_pull_request() {
     let mut record = record();
     let once = record.cases.clone();
     // Two operations with four codecs under three latencies, as the largest sweep has them.

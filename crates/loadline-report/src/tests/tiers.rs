@@ -393,7 +393,7 @@ pub(super) fn hostile() -> Record {
 
 /// A batch whose objects take longer than one alone.
 #[test]
-fn a_batch_that_loses_has_a_gain_below_one() {
+fn batch_that_loses_has_a_gain_below_one() {
     let mut record = record();
     let batch = &mut tiers_of(&mut record).batches[0];
     batch.sizes[1].per_object_ns = 80e3;
@@ -405,7 +405,7 @@ fn a_batch_that_loses_has_a_gain_below_one() {
 }
 
 #[test]
-fn the_verdict_and_the_options_come_before_the_ladder() {
+fn verdict_and_the_options_come_before_the_ladder() {
     let text = text(&record(), &PIPE);
     let place = |said: &str| text.find(said).unwrap_or_else(|| panic!("{said}:\n{text}"));
     let order = [
@@ -443,7 +443,7 @@ fn the_verdict_and_the_options_come_before_the_ladder() {
 
 /// Bars grow with the logarithm of the time, and the fastest comes first.
 #[test]
-fn the_ladder_has_a_bar_for_each_tier() {
+fn ladder_has_a_bar_for_each_tier() {
     for (options, block) in [(&TERMINAL, '█'), (&PIPE, '#')] {
         let text = text(&record(), options);
         let bar = |name: &str| {
@@ -483,7 +483,7 @@ fn the_ladder_has_a_bar_for_each_tier() {
 }
 
 #[test]
-fn a_load_at_a_rate_shows_response_times_and_which_cache_does_not_keep_it() {
+fn load_at_a_rate_shows_response_times_and_which_cache_does_not_keep_it() {
     let wide = crate::TextOptions { width: 120, ..PIPE };
     let text = text(&load_at_a_rate(), &wide);
     for said in [
@@ -504,7 +504,7 @@ fn a_load_at_a_rate_shows_response_times_and_which_cache_does_not_keep_it() {
 }
 
 #[test]
-fn a_load_shows_hit_ratios_beside_predicted_ones_and_what_a_tier_saves() {
+fn load_shows_hit_ratios_beside_predicted_ones_and_what_a_tier_saves() {
     let wide = crate::TextOptions { width: 120, ..PIPE };
     let text = text(&load(), &wide);
     for said in [
@@ -579,7 +579,7 @@ fn every_tier_of_the_map_has_a_marker_and_a_name_of_its_own() {
 
 /// The heading asks what was measured, and does not list operations.
 #[test]
-fn the_title_is_the_question() {
+fn title_is_the_question() {
     let page = html(&crowded());
     let title = "Which tier pays for a floor of 100x100 tiles: recompute, memory, redis, redis-unix, store, heed, redb, fjall";
     assert!(page.contains(&format!("<h1>{title}</h1>")), "{page}");

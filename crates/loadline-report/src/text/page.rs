@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_longer_than_a_line_is_broken() {
+    fn word_longer_than_a_line_is_broken() {
         let text = wrapped(20, &format!("a {} b", "x".repeat(40)));
         assert!(text.lines().all(|line| line.len() <= 20), "{text}");
         assert_eq!(text.matches('x').count(), 40);

@@ -65,7 +65,7 @@ mod tests {
 
     /// The table shows 116 us and 1.00 s, and so must the sentence.
     #[test]
-    fn an_open_loop_is_summed_up_in_the_digits_of_its_table() {
+    fn open_loop_is_summed_up_in_the_digits_of_its_table() {
         let mut case = Case {
             throughput_ops_per_s: 9_990.0,
             ..Case::default()
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_of_several_cases_is_named_with_its_limit() {
+    fn most_of_several_cases_is_named_with_its_limit() {
         let case = |rate: f64, pipeline: u64, server: f64| {
             let mut case = Case {
                 throughput_ops_per_s: rate,

@@ -82,7 +82,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_written_reply_is_read_back(reply in any_reply()) {
+    fn written_reply_is_read_back(reply in any_reply()) {
         let mut bytes = Vec::new();
         encode::reply(&mut bytes, &reply, Protocol::Resp3);
         let (again, used) = Decoder::new(Limits::default()).decode(&bytes).unwrap().expect("it is complete");
@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn the_skipper_counts_as_the_naive_version(bytes in any_bytes(), size in 1usize..40, tight: bool) {
+    fn skipper_counts_as_the_naive_version(bytes in any_bytes(), size in 1usize..40, tight: bool) {
         let limits = if tight { TIGHT } else { Limits::default() };
         let expected = naive::skip(&bytes, &limits);
         let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn the_skipper_counts_written_replies(
+    fn skipper_counts_written_replies(
         replies in prop::collection::vec(any_reply(), 1..6),
         size in 1usize..100,
     ) {

@@ -306,7 +306,7 @@ fn inline_requests_have_quotes_and_escapes() {
 }
 
 #[test]
-fn a_large_request_is_read_in_pieces_and_forgotten() {
+fn large_request_is_read_in_pieces_and_forgotten() {
     let args = vec![b"x".to_vec(); 300_000];
     let mut bytes = Vec::new();
     encode::command(&mut bytes, &args);

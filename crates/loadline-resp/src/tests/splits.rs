@@ -17,7 +17,7 @@ pub(super) fn skip(pieces: &[&[u8]], limits: Limits) -> Skips {
 }
 
 #[test]
-fn the_corpus_means_what_it_says() {
+fn corpus_means_what_it_says() {
     let mut decoder = Decoder::new(Limits::default());
     for (bytes, meaning) in corpus::replies() {
         let (reply, used) = decoder
@@ -32,7 +32,7 @@ fn the_corpus_means_what_it_says() {
 }
 
 #[test]
-fn a_reply_that_grows_is_decoded_with_its_last_byte() {
+fn reply_that_grows_is_decoded_with_its_last_byte() {
     let mut decoder = Decoder::new(Limits::default());
     for (bytes, meaning) in corpus::replies() {
         for step in 1..=bytes.len() {
@@ -134,7 +134,7 @@ fn refused_bytes_are_refused_at_every_split() {
 }
 
 #[test]
-fn the_corpus_is_written_as_it_was_read() {
+fn corpus_is_written_as_it_was_read() {
     // A carriage return in a simple string is read but never written.
     let kept = |reply: &Reply<'_>| !matches!(reply, Reply::Simple(text) if text.contains(&b'\r'));
     for (bytes, meaning) in corpus::replies()
@@ -206,7 +206,7 @@ fn long_errors_are_cut_and_have_a_code() {
 
 /// The size of a reply is the same wherever it is cut.
 #[test]
-fn the_limit_of_a_reply_holds_wherever_it_is_cut() {
+fn limit_of_a_reply_holds_wherever_it_is_cut() {
     let limits = |max_reply_bytes| Limits {
         max_reply_bytes,
         ..Limits::default()

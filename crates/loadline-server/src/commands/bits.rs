@@ -277,7 +277,7 @@ mod tests {
     proptest! {
         /// The plain version: bit by bit.
         #[test]
-        fn the_first_bit_is_found_between_two_places(bytes in proptest::collection::vec(prop_oneof![Just(0_u8), Just(0xFF), any::<u8>()], 1..8), a in 0..64_usize, b in 0..64_usize, wanted: bool) {
+        fn first_bit_is_found_between_two_places(bytes in proptest::collection::vec(prop_oneof![Just(0_u8), Just(0xFF), any::<u8>()], 1..8), a in 0..64_usize, b in 0..64_usize, wanted: bool) {
             let bits = 8 * bytes.len();
             let (first, end) = (a.min(b).min(bits), a.max(b).min(bits));
             let is_wanted = |at: &usize| (bytes[at / 8] >> (7 - at % 8) & 1 == 1) == wanted;

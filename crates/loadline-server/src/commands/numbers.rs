@@ -433,7 +433,7 @@ mod tests {
         }
 
         #[test]
-        fn the_ends_of_the_range_are_in_it(number in any::<i64>()) {
+        fn ends_of_the_range_are_in_it(number in any::<i64>()) {
             for number in [number, i64::MIN, i64::MAX] {
                 prop_assert_eq!(integer(number.to_string().as_bytes()), Ok(number));
             }

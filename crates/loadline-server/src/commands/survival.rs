@@ -318,7 +318,7 @@ fn removed_keys_stay_removed() {
 
 /// The changes of one turn, and so of one transaction, are one record.
 #[test]
-fn a_transaction_is_one_record() {
+fn transaction_is_one_record() {
     let dir = tempfile::tempdir().unwrap();
     let mut rig = open(dir.path(), wall_ms());
     rig.ask(&["SET", "first", "x"]);

@@ -145,7 +145,7 @@ fn dependent_reply_waits_for_the_sync_of_the_change() {
 }
 
 #[test]
-fn a_sync_releases_what_it_covers_and_no_more() {
+fn sync_releases_what_it_covers_and_no_more() {
     let (mut rig, mut first) = Rig::hanging();
     let mut second = rig.connect();
     rig.send(&mut first, "SET a 1");
@@ -222,7 +222,7 @@ fn reads_wait_for_changes_of_databases() {
 /// The thread in the background syncs and wakes the event loop, also if all connections wait: a sync of the loop itself
 /// could hang.
 #[test]
-fn a_sync_in_the_background_is_an_event() {
+fn sync_in_the_background_is_an_event() {
     const MOST_TURNS: usize = 600;
     for others in [0, 1] {
         let mut rig = Rig::new();
@@ -383,7 +383,7 @@ fn held_replies_leave_at_the_end() {
 
 /// CONFIG SET appendfsync while the server runs: a reply waits for what was in force at any time of its turn.
 #[test]
-fn the_durability_can_be_changed_between_turns() {
+fn durability_can_be_changed_between_turns() {
     let (mut rig, mut writer) = Rig::hanging();
     let mut operator = rig.connect();
     rig.send(&mut writer, "SET k held");

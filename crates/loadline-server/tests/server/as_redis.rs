@@ -235,7 +235,7 @@ fn client_list_shows_what_connections_hold() {
 
 /// With `maxmemory`, what adds to the data is refused as by Redis, and the rest goes on.
 #[test]
-fn a_full_memory_refuses_as_redis_does() {
+fn full_memory_refuses_as_redis_does() {
     let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
     let (mut one, mut other) = (ours.connect(), redis.connect());
     for group in [
@@ -250,7 +250,7 @@ fn a_full_memory_refuses_as_redis_does() {
 
 /// More arguments than Redis took before version 7.
 #[test]
-fn a_million_arguments_are_taken_as_by_redis() {
+fn million_arguments_are_taken_as_by_redis() {
     let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
     let count = 1_100_000;
     let mut request = format!("*{count}\r\n$6\r\nEXISTS\r\n").into_bytes();
@@ -533,7 +533,7 @@ fn restored_keys_expire_as_in_redis() {
 
 /// While a pause lasts, the commands that it is about wait, and those behind them.
 #[test]
-fn a_pause_holds_what_it_holds_in_redis() {
+fn pause_holds_what_it_holds_in_redis() {
     let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
     let ends = [
         (

@@ -112,7 +112,7 @@ fn connections_from_outside_are_denied_without_a_password() {
 }
 
 #[test]
-fn an_open_address_needs_a_password() {
+fn open_address_needs_a_password() {
     let listen = vec![Listen::Tcp((Ipv4Addr::UNSPECIFIED, 0).into())];
     let refused = Server::bind(ServerConfig {
         listen: listen.clone(),

@@ -58,7 +58,7 @@ fn put(stream: &mut TcpStream, kind: &str, keys: std::ops::Range<usize>, words: 
 }
 
 #[test]
-fn the_least_used_keys_go() {
+fn least_used_keys_go() {
     const KEYS: usize = 60_000;
     let ours = limited(Eviction::LeastUsed);
     let mut stream = ours.connect();
@@ -168,7 +168,7 @@ fn random_keys_of_every_database_go() {
 }
 
 #[test]
-fn a_watched_key_that_was_removed_has_changed() {
+fn watched_key_that_was_removed_has_changed() {
     let ours = limited(Eviction::LeastUsed);
     let (mut stream, mut other) = (ours.connect(), ours.connect());
     assert_eq!(put(&mut stream, "key", 0..20_000, ""), 20_000);
@@ -186,7 +186,7 @@ fn a_watched_key_that_was_removed_has_changed() {
 }
 
 #[test]
-fn the_limit_and_the_policy_can_be_set_while_it_runs() {
+fn limit_and_the_policy_can_be_set_while_it_runs() {
     let ours = Ours::start(ServerConfig::default());
     let mut stream = ours.connect();
     assert_eq!(put(&mut stream, "key", 0..40_000, ""), 40_000);

@@ -122,7 +122,7 @@ fn hostile_requests_end_only_their_own_connection() {
 
 /// A socket that is closed with unread bytes resets the connection, and its peer reads nothing.
 #[test]
-fn the_error_arrives_although_more_was_sent() {
+fn error_arrives_although_more_was_sent() {
     let ours = Ours::start(ServerConfig::default());
     for _ in 0..20 {
         let mut stream = ours.connect();
@@ -137,7 +137,7 @@ fn the_error_arrives_although_more_was_sent() {
 
 /// One that goes on sending after its error is closed after a while, and so is one that does nothing.
 #[test]
-fn a_refused_connection_does_not_stay() {
+fn refused_connection_does_not_stay() {
     let ours = Ours::start(ServerConfig::default());
     let mut one = ours.connect();
     let mut silent = ours.connect();
@@ -187,7 +187,7 @@ fn one_that_sends_and_never_reads_is_closed_before_it_fills_the_memory() {
 
 /// If the replies of a pipeline are more than may wait, the requests wait.
 #[test]
-fn a_pipeline_with_more_replies_than_may_wait_is_answered_whole() {
+fn pipeline_with_more_replies_than_may_wait_is_answered_whole() {
     const COUNT: usize = 4_000;
     let ours = Ours::start(ServerConfig {
         max_output_bytes: 4 << 20,
@@ -331,7 +331,7 @@ fn silent_connections_are_probed() {
 /// A burst of connections waits in the kernel until the server has its turn. Where its queue is shorter
 /// than the burst, the rest has to try again after a second.
 #[test]
-fn a_burst_of_connections_is_taken_in() {
+fn burst_of_connections_is_taken_in() {
     let listen = vec![Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())];
     let server = Server::bind(ServerConfig {
         listen,
@@ -348,7 +348,7 @@ fn a_burst_of_connections_is_taken_in() {
 /// Clients of some languages send a whole pipeline before they read. They must get every reply, however
 /// many of them wait meanwhile.
 #[test]
-fn a_pipeline_that_is_sent_before_a_reply_is_read_is_answered_whole() {
+fn pipeline_that_is_sent_before_a_reply_is_read_is_answered_whole() {
     const COUNT: usize = 40_000;
     let ours = Ours::start(ServerConfig::default());
     let value = "x".repeat(1_000);
@@ -374,7 +374,7 @@ fn a_pipeline_that_is_sent_before_a_reply_is_read_is_answered_whole() {
 }
 
 #[test]
-fn a_value_of_many_megabytes_goes_in_and_out_whole() {
+fn value_of_many_megabytes_goes_in_and_out_whole() {
     const BYTES: usize = 64 << 20;
     let ours = Ours::start(ServerConfig::default());
     let value: Vec<u8> = (0..BYTES).map(|n| (n / 251 + n) as u8).collect();
@@ -392,7 +392,7 @@ fn a_value_of_many_megabytes_goes_in_and_out_whole() {
 
 /// One that says it has no more to say still hears what it has asked for.
 #[test]
-fn a_half_closed_connection_gets_its_replies() {
+fn half_closed_connection_gets_its_replies() {
     let ours = Ours::start(ServerConfig::default());
     ask(&mut ours.connect(), "SETRANGE k 1048575 x");
     let mut stream = ours.connect();
@@ -450,7 +450,7 @@ fn client_over_the_limit_gets_an_error() {
 }
 
 #[test]
-fn a_transaction_larger_than_a_request_may_be_ends_its_connection() {
+fn transaction_larger_than_a_request_may_be_ends_its_connection() {
     let ours = Ours::start(ServerConfig {
         max_request_bytes: 1 << 20,
         ..ServerConfig::default()

@@ -12,7 +12,7 @@ fn bind(path: &std::path::Path) -> Result<Server, Error> {
 }
 
 #[test]
-fn the_socket_of_a_killed_server_is_taken_over() {
+fn socket_of_a_killed_server_is_taken_over() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("socket");
     // The standard library leaves the file where it is, as a killed process does.
@@ -25,7 +25,7 @@ fn the_socket_of_a_killed_server_is_taken_over() {
 }
 
 #[test]
-fn the_socket_of_a_running_server_is_not() {
+fn socket_of_a_running_server_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("socket");
     let running = bind(&path).unwrap();
@@ -36,7 +36,7 @@ fn the_socket_of_a_running_server_is_not() {
 }
 
 #[test]
-fn a_file_that_is_no_socket_stays() {
+fn file_that_is_no_socket_stays() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notes.txt");
     std::fs::write(&path, "precious").unwrap();

@@ -112,7 +112,7 @@ fn saving_says_what_is_durable() {
 
 /// Commands are executed meanwhile, and the files have no garbage after it.
 #[test]
-fn the_log_is_rewritten_while_the_server_serves() {
+fn log_is_rewritten_while_the_server_serves() {
     let dir = tempfile::tempdir().unwrap();
     let ours = start(dir.path(), Durability::Process);
     let mut stream = ours.connect();
@@ -166,7 +166,7 @@ fn the_log_is_rewritten_while_the_server_serves() {
 
 /// With the durability `interval`, the thread in the background syncs without another write.
 #[test]
-fn the_durability_can_be_set_while_the_server_runs() {
+fn durability_can_be_set_while_the_server_runs() {
     let dir = tempfile::tempdir().unwrap();
     let ours = start(dir.path(), Durability::Process);
     let mut stream = ours.connect();
@@ -209,7 +209,7 @@ fn the_durability_can_be_set_while_the_server_runs() {
 }
 
 #[test]
-fn an_acknowledged_write_has_reached_the_disk_where_that_was_asked_for() {
+fn acknowledged_write_has_reached_the_disk_where_that_was_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let ours = start(dir.path(), Durability::Always);
     let mut stream = ours.connect();

@@ -7,7 +7,7 @@ use loadline_server::ServerConfig;
 use crate::support::Ours;
 
 #[test]
-fn the_tools_of_redis_work() {
+fn tools_of_redis_work() {
     let ours = Ours::start(ServerConfig::default());
     let port = ours.address.port().to_string();
     let run = |program: &str, words: &[&str]| {

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sync_waits_for_those_of_the_last_one_and_not_long() {
+    fn sync_waits_for_those_of_the_last_one_and_not_long() {
         let start = crate::clock::monotonic();
         let at = |ms| start + Duration::from_millis(ms);
         let mut pace = Pace::default();

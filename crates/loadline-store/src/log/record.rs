@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_as_it_was_written() {
+    fn record_is_read_as_it_was_written() {
         for body in [&b"x"[..], b"12345678", &[0; 1_000]] {
             let bytes = record(body, 17);
             assert_eq!(bytes.len() % ALIGNMENT, 0);

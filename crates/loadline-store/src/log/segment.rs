@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_read_as_it_was_written_and_every_changed_bit_is_noticed() {
+    fn head_is_read_as_it_was_written_and_every_changed_bit_is_noticed() {
         let head = Head {
             id: 7,
             oldest: 3,

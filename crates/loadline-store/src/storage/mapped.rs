@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_shrinks_only_when_no_one_writes_to_it_any_more() {
+    fn file_shrinks_only_when_no_one_writes_to_it_any_more() {
         let (mut appender, mapping) = Mapping::create(new_file(8192), 8192, 0).unwrap();
         appender.append(b"abc").unwrap();
         assert!(mapping.truncate(4096).is_err());
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_in_between_changes_nothing() {
+    fn sync_in_between_changes_nothing() {
         const BYTES: usize = 300_000;
         let (mut appender, mapping) = Mapping::create(new_file(1 << 20), 1 << 20, 0).unwrap();
         let expected: Vec<u8> = (0..BYTES).map(|byte| (byte / 7) as u8).collect();

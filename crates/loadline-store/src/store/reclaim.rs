@@ -633,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_ends_after_the_last_of_its_threads() {
+    fn sweep_ends_after_the_last_of_its_threads() {
         let journal = Journal::default();
         let store = open(&journal);
         fill(&store);

@@ -489,7 +489,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 
@@ -510,7 +510,7 @@ mod tests {
 
     /// A terminal of 48 lines and 100 columns shows the short help of `run` as a whole.
     #[test]
-    fn the_short_help_of_run_fits_a_screen_and_the_long_one_has_all() {
+    fn short_help_of_run_fits_a_screen_and_the_long_one_has_all() {
         let mut cli = Cli::command();
         cli.build();
         let run = cli.find_subcommand_mut("run").unwrap();

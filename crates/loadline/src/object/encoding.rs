@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn the_write_ups_codec_takes_twice_the_bytes_of_a_lean_message() {
+    fn write_ups_codec_takes_twice_the_bytes_of_a_lean_message() {
         let floor = Floor::generate(100, 100, 1);
         let bytes = |encoding: Encoding| {
             let mut bytes = Vec::new();
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declared_length_is_not_allocated() {
+    fn declared_length_is_not_allocated() {
         let mut bytes = Vec::new();
         for number in [u32::MAX, u32::MAX, 0] {
             bytes.extend_from_slice(&number.to_le_bytes());

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_floor_and_another_seed_another_one() {
+    fn seed_gives_the_same_floor_and_another_seed_another_one() {
         let floor = Floor::generate(100, 100, 7);
         assert_eq!(floor, Floor::generate(100, 100, 7));
         assert_ne!(floor, Floor::generate(100, 100, 8));

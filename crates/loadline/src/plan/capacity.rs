@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_all_that_must_be_said() {
+    fn target_is_all_that_must_be_said() {
         let plan = resolved(&["spawn:redis-server"]).unwrap();
         assert_eq!(plan.base.targets, [Target::Spawn("redis-server".into())]);
         assert_eq!(plan.slo, "p99<2ms".parse().unwrap());
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_says_how_it_searches() {
+    fn plan_says_how_it_searches() {
         let plan = resolved(&["embedded", "--slo", "p99.9<5ms", "--arrivals", "uniform"]).unwrap();
         let text = plan.describe().to_text();
         assert!(text.contains("the highest rate with p99.9<5ms"), "{text}");

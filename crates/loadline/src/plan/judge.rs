@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_ends_with_operations_enough_unless_a_length_was_asked_for() {
+    fn block_ends_with_operations_enough_unless_a_length_was_asked_for() {
         let ends = |words: &[&str]| {
             let plan = plan(words);
             plan.block(&plan.cases[0], 0).ops

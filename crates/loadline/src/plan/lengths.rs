@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_suite_keeps_to_its_budget() {
+    fn default_suite_keeps_to_its_budget() {
         let (length, rounds, warmup) = resolve(&args(None, None, None), 8, 100).unwrap();
         let Length::Time(time) = length else {
             panic!("{length:?}")

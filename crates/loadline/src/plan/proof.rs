@@ -109,7 +109,7 @@ mod tests {
     use crate::plan::{Surroundings, resolve_proof};
 
     #[test]
-    fn an_injected_slowdown_is_a_share_of_the_time_of_an_operation() {
+    fn injected_slowdown_is_a_share_of_the_time_of_an_operation() {
         let around = Surroundings::of_tests();
         let plan = resolve_proof("get", None, &around).unwrap();
         let usual = Usual {

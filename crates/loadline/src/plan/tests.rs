@@ -149,7 +149,7 @@ fn cases_that_share_data_share_their_keys() {
 }
 
 #[test]
-fn the_url_comes_before_the_flags_and_the_environment() {
+fn url_comes_before_the_flags_and_the_environment() {
     let login = |words: &[&str], around: &Surroundings| {
         let plan = resolve(&typed(words).unwrap(), around).unwrap();
         let server = targets::server_of(&plan.targets[0]).unwrap().clone();
@@ -263,7 +263,7 @@ fn impossible_plans_are_refused_with_a_reason() {
 
 /// Values refused by the plan and by the parser have the same format of message.
 #[test]
-fn a_bad_value_is_refused_in_one_form() {
+fn bad_value_is_refused_in_one_form() {
     for (words, start) in [
         (&["--ops", "0"][..], "--ops: invalid count `0`: "),
         (
@@ -442,7 +442,7 @@ fn called_subjects_have_no_pipelined_case() {
 }
 
 #[test]
-fn a_plan_shows_itself_without_passwords() {
+fn plan_shows_itself_without_passwords() {
     let plan = plan(&[
         "redis://ann:hunter2@db/1",
         "--rate",
@@ -562,7 +562,7 @@ fn clients_plan() -> serde_json::Value {
 }
 
 #[test]
-fn the_page_about_the_record_describes_exactly_the_fields_of_plans() {
+fn page_about_the_record_describes_exactly_the_fields_of_plans() {
     let page = include_str!("../../../../docs/record.md");
     let mut described = BTreeMap::new();
     for section in page.split("\n## `run.plan").skip(1) {

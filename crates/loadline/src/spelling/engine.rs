@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_says_why_it_lacks_a_class() {
+    fn engine_says_why_it_lacks_a_class() {
         let map = Choice::parse("map").unwrap();
         assert_eq!(map.lacks(Durability::Memory), None);
         assert!(map.lacks(Durability::Always).is_some());

@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_some_of_its_nodes_with_one_login() {
+    fn cluster_is_some_of_its_nodes_with_one_login() {
         let Ok(Target::Cluster(seeds)) = Target::parse("cluster://ann:p%40ss@a:1,[::1]:2,c") else {
             panic!("it is a cluster");
         };

@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_to_live_is_kept() {
+    fn time_to_live_is_kept() {
         let store = ram();
         perform(&store, &["SET {key} {value} EX 60"], 10);
         assert_eq!(keys(&store), 10);

@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_leads_back_to_its_step() {
+    fn line_leads_back_to_its_step() {
         for step in [
             Request::Turn(0, Mode::Sync),
             Request::Turn(12, Mode::Transaction),

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_echo_sends_back_what_it_gets() {
+    fn echo_sends_back_what_it_gets() {
         let mut reference = Reference {
             stream: connect(5, None).unwrap(),
             message: b"hello".to_vec(),

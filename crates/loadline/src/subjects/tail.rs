@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_runs_the_operations_of_the_case_one_by_one() {
+    fn block_runs_the_operations_of_the_case_one_by_one() {
         let served = Served::start();
         let case = case(&["SET {key} {value}"]);
         let mut tail = served.tail(&case).unwrap();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_count_is_read_and_anything_else_is_not() {
+    fn kernels_count_is_read_and_anything_else_is_not() {
         assert_eq!(second_number(b"12 345 6\n"), Some(345));
         assert_eq!(second_number(b"12 x 6\n"), None);
         assert_eq!(second_number(b""), None);

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_believed_only_where_its_name_is_a_servers() {
+    fn process_is_believed_only_where_its_name_is_a_servers() {
         let of = |pid: u32| process(&Info::parse(format!("process_id:{pid}\r\n").as_bytes()));
         assert_eq!(of(1), None);
         assert_eq!(of(u32::MAX), None);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_that_of_one_thread() {
+    fn wait_is_that_of_one_thread() {
         let before = RunWaits::from([(1, 100), (2, 100), (4, 900)]);
         // Thread 3 is new and thread 4 has ended.
         let after = RunWaits::from([(1, 150), (2, 170), (3, 60)]);

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_that_cleans_up_has_no_password_and_can_be_typed() {
+    fn command_that_cleans_up_has_no_password_and_can_be_typed() {
         let files = TlsFiles {
             ca: Some("my ca.pem".into()),
             ..TlsFiles::default()

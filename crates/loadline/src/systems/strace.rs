@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rows_of_a_summary_are_added() {
+    fn rows_of_a_summary_are_added() {
         let text = "strace: Process 7 attached with 2 threads\n\
                     strace: Process 7 detached\n\
                     % time     seconds  usecs/call     calls    errors syscall\n\

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_a_thread_grows_while_it_works() {
+    fn time_of_a_thread_grows_while_it_works() {
         let threads = Threads {
             tasks: Some(tasks_of("self")),
             only: None,

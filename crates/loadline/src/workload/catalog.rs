@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documentation_lists_the_same_commands() {
+    fn documentation_lists_the_same_commands() {
         let docs = include_str!("../../../../docs/workloads.md");
         let (_, rest) = docs.split_once("These commands may be sent:\n").unwrap();
         let (list, _) = rest.split_once("\nEverything else").unwrap();

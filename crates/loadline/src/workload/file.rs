@@ -152,7 +152,7 @@ mod tests {
     "#;
 
     #[test]
-    fn a_file_says_everything_about_a_workload() {
+    fn file_says_everything_about_a_workload() {
         let sessions = parse(SESSIONS, "file", "file-1".into()).unwrap();
         assert_eq!(
             (
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_file_takes_the_rest_from_what_it_reads() {
+    fn short_file_takes_the_rest_from_what_it_reads() {
         let short = parse("[[command]]\ntemplate = \"GET {key}\"", "short", "s".into()).unwrap();
         assert_eq!(
             (short.name.as_str(), short.keys, short.load.is_some()),
@@ -235,7 +235,7 @@ mod tests {
 
     /// The example in the documentation must work as it is written there.
     #[test]
-    fn the_documented_file_can_be_read() {
+    fn documented_file_can_be_read() {
         let (_, rest) = DOCS.split_once("## A file\n").unwrap();
         let example: String = rest
             .lines()

@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_repeats_only_keys_that_it_drew() {
+    fn operation_repeats_only_keys_that_it_drew() {
         assert!(
             Operation::parse(["GET {samekey}"])
                 .unwrap_err()

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_becomes_its_bytes() {
+    fn command_becomes_its_bytes() {
         for (text, value_size, wanted) in [
             (
                 "SET {key} {value} EX 60",
@@ -476,7 +476,7 @@ mod tests {
 
         /// The parts add up to one well-formed request, whatever is typed.
         #[test]
-        fn the_wire_form_is_one_request(tail in "( [a-z0-9]{0,3}(\\{key\\}|\\{value\\}|\\{member\\}|\\{score\\})?){0,6}") {
+        fn wire_form_is_one_request(tail in "( [a-z0-9]{0,3}(\\{key\\}|\\{value\\}|\\{member\\}|\\{score\\})?){0,6}") {
             let Ok(template) = Template::parse(&format!("SET {{key}}{tail}")) else { return Ok(()) };
             let (mut parts, size) = (Vec::new(), ValueSize::Fixed(5));
             template.write(Shape { prefix: "loadline:r:s:", key_digits: Digits::Sixteen, value_size: &size }, &mut parts);

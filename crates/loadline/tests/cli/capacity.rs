@@ -25,7 +25,7 @@ fn without_last_line(text: &str) -> &str {
 }
 
 #[test]
-fn a_search_on_redis_records_every_trial() {
+fn search_on_redis_records_every_trial() {
     let dir = Dir::new();
     let words = [
         "capacity",
@@ -96,7 +96,7 @@ fn a_search_on_redis_records_every_trial() {
 }
 
 #[test]
-fn a_limit_that_no_rate_keeps_is_an_answer() {
+fn limit_that_no_rate_keeps_is_an_answer() {
     let dir = Dir::new();
     let words = [
         "capacity",
@@ -168,7 +168,7 @@ fn search_without_a_confirmed_rate_leads_with_a_lower_bound_and_strict_fails() {
 }
 
 #[test]
-fn the_load_is_removed_from_a_server_that_stays() {
+fn load_is_removed_from_a_server_that_stays() {
     let dir = Dir::new();
     let server = Serving::start(&dir, &[]);
     let target = format!("redis://{}", server.address);
@@ -264,7 +264,7 @@ fn impossible_search_ends_with_its_exit_code() {
 }
 
 #[test]
-fn an_interrupt_ends_the_search_and_keeps_what_was_measured() {
+fn interrupt_ends_the_search_and_keeps_what_was_measured() {
     let dir = Dir::new();
     let words = [
         "capacity",
@@ -303,7 +303,7 @@ fn an_interrupt_ends_the_search_and_keeps_what_was_measured() {
 
 /// A server that stops answering in the middle of a search is not there any more.
 #[test]
-fn a_server_that_freezes_ends_the_search_with_69() {
+fn server_that_freezes_ends_the_search_with_69() {
     let dir = Dir::new();
     let server = Serving::start(&dir, &[]);
     let target = format!("redis://{}", server.address);

@@ -9,7 +9,7 @@ use crate::util::{Dir, Ended, is_running, signal, wait_until};
 
 /// The parent is a shell, killed with the one signal that it cannot do anything about.
 #[test]
-fn a_child_dies_with_its_killed_parent() {
+fn child_dies_with_its_killed_parent() {
     let script = format!(
         "{} __child --parent $$ -- sleep 1000 & echo $!; wait",
         env!("CARGO_BIN_EXE_loadline")
@@ -62,7 +62,7 @@ fn sweep(dir: &Dir, temp: &Dir) -> Command {
 }
 
 #[test]
-fn a_killed_run_leaves_neither_nodes_nor_their_directories() {
+fn killed_run_leaves_neither_nodes_nor_their_directories() {
     let (dir, temp) = (Dir::new(), Dir::new());
     let mut run = sweep(&dir, &temp).spawn().unwrap();
     wait_until("the nodes run", || nodes(&temp).len() == 6);
@@ -77,7 +77,7 @@ fn a_killed_run_leaves_neither_nodes_nor_their_directories() {
 }
 
 #[test]
-fn the_start_of_a_cluster_ends_with_an_interrupt() {
+fn start_of_a_cluster_ends_with_an_interrupt() {
     let (dir, temp) = (Dir::new(), Dir::new());
     // While the nodes start, while they form the cluster, and in between.
     for started in [1, 3, 6] {
@@ -92,7 +92,7 @@ fn the_start_of_a_cluster_ends_with_an_interrupt() {
 }
 
 #[test]
-fn a_run_that_is_interrupted_while_its_cluster_starts_has_a_record_of_nothing() {
+fn run_that_is_interrupted_while_its_cluster_starts_has_a_record_of_nothing() {
     let (dir, temp) = (Dir::new(), Dir::new());
     let words = "run spawn-cluster:redis-server --workload get --quiet --json out.json";
     let words: Vec<&str> = words.split(' ').collect();
@@ -140,7 +140,7 @@ fn only_directories_of_runs_are_tidied_away() {
 }
 
 #[test]
-fn a_child_whose_parent_is_gone_does_not_start() {
+fn child_whose_parent_is_gone_does_not_start() {
     let dir = Dir::new();
     // The parent of this process is the test, which is not process 1.
     dir.run(&["__child", "--parent", "1", "--", "touch", "started"])
@@ -149,7 +149,7 @@ fn a_child_whose_parent_is_gone_does_not_start() {
 }
 
 #[test]
-fn a_child_that_is_no_program_is_reported() {
+fn child_that_is_no_program_is_reported() {
     let dir = Dir::new();
     let parent = std::process::id().to_string();
     dir.run(&["__child", "--parent", &parent, "--", "/no/such/program"])

@@ -231,7 +231,7 @@ fn two_drivers_are_compared_and_gates_are_judged() {
 /// A block of an open loop ends when nothing more is due. A driver that calls without regard to the rate is refused, and so is
 /// one that says that it has none.
 #[test]
-fn an_open_loop_calls_what_is_due() {
+fn open_loop_calls_what_is_due() {
     let dir = Dir::new();
     drivers(&dir);
     let run = |name: &str, rate: &str| {
@@ -317,7 +317,7 @@ fn operations_that_the_server_did_not_count_make_a_row_invalid() {
 }
 
 #[test]
-fn a_driver_that_breaks_the_contract_ends_the_run_with_a_sentence() {
+fn driver_that_breaks_the_contract_ends_the_run_with_a_sentence() {
     let dir = Dir::new();
     drivers(&dir);
     for (name, reason) in [
@@ -415,7 +415,7 @@ fn driver_that_fails_does_not_start_the_others_again() {
 }
 
 #[test]
-fn an_interrupt_ends_a_driver_that_says_nothing() {
+fn interrupt_ends_a_driver_that_says_nothing() {
     let dir = Dir::new();
     drivers(&dir);
     let mut child = dir
@@ -539,7 +539,7 @@ fn runs_with_faults_count_what_clients_do() {
 
 /// Work before the block does not count for a client.
 #[test]
-fn an_interrupt_is_no_failure_of_a_client() {
+fn interrupt_is_no_failure_of_a_client() {
     let dir = Dir::new();
     drivers(&dir);
     let words = quick(&["--only", "late", "--duration", "50ms", "--rounds", "1"]);

@@ -36,7 +36,7 @@ fn measured(record: &Record) -> BTreeSet<&str> {
 }
 
 #[test]
-fn a_cluster_of_its_own_is_called_in_every_mode_that_its_slots_allow() {
+fn cluster_of_its_own_is_called_in_every_mode_that_its_slots_allow() {
     let dir = Dir::new();
     let (text, record) = modes(&dir, "spawn-cluster:redis-server --latency 0");
     let plain = ["async", "batch", "pipeline", "sync"];
@@ -59,7 +59,7 @@ fn a_cluster_of_its_own_is_called_in_every_mode_that_its_slots_allow() {
 }
 
 #[test]
-fn a_cluster_that_runs_already_is_left_as_it_was() {
+fn cluster_that_runs_already_is_left_as_it_was() {
     let bus = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

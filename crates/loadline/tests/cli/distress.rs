@@ -103,7 +103,7 @@ fn server_that_refuses_keys_is_reported_with_advice() {
 }
 
 #[test]
-fn a_sweep_ends_when_its_server_does() {
+fn sweep_ends_when_its_server_does() {
     let (redis, dir) = (Redis::start(&[]), Dir::new());
     let url = redis.url();
     let words = [
@@ -134,7 +134,7 @@ fn a_sweep_ends_when_its_server_does() {
 }
 
 #[test]
-fn an_interrupted_sweep_does_not_wait_for_a_server_that_is_frozen() {
+fn interrupted_sweep_does_not_wait_for_a_server_that_is_frozen() {
     for mode in ["sync", "pipeline", "async"] {
         let (redis, dir) = (Redis::start(&[]), Dir::new());
         let url = redis.url();
@@ -217,7 +217,7 @@ fn finished_rounds(dir: &Dir) -> Record {
 }
 
 #[test]
-fn the_rounds_before_a_server_died_are_kept() {
+fn rounds_before_a_server_died_are_kept() {
     let (redis, dir) = (Redis::start(&[]), Dir::new());
     let url = redis.url();
     let run = run_under_way(&redis, &dir, "get");
@@ -230,7 +230,7 @@ fn the_rounds_before_a_server_died_are_kept() {
 }
 
 #[test]
-fn a_run_ends_soon_after_its_server_froze() {
+fn run_ends_soon_after_its_server_froze() {
     let (redis, dir) = (Redis::start(&[]), Dir::new());
     let run = run_under_way(&redis, &dir, "get");
     signal(redis.pid(), "STOP");
@@ -244,7 +244,7 @@ fn a_run_ends_soon_after_its_server_froze() {
 }
 
 #[test]
-fn a_server_that_becomes_full_is_reported_with_its_errors() {
+fn server_that_becomes_full_is_reported_with_its_errors() {
     let (redis, dir) = (Redis::start(&[]), Dir::new());
     let url = redis.url();
     let words = [
@@ -310,7 +310,7 @@ fn interrupted_tiers_do_not_wait_for_a_server_that_is_frozen() {
 }
 
 #[test]
-fn an_interrupted_sweep_opens_no_further_link() {
+fn interrupted_sweep_opens_no_further_link() {
     let (redis, dir) = (Redis::start(&[]), Dir::new());
     let url = redis.url();
     let words = [
@@ -338,7 +338,7 @@ fn an_interrupted_sweep_opens_no_further_link() {
 }
 
 #[test]
-fn an_interrupted_proof_says_what_it_has_found() {
+fn interrupted_proof_says_what_it_has_found() {
     let dir = Dir::new();
     let words = ["prove", "--runs", "100", "--plant", "none,tail+50"];
     let mut command = dir.command(&[&words[..], &["--json", "proof.json"]].concat());

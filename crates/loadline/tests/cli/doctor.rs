@@ -39,7 +39,7 @@ fn rules(record: &Record) -> Vec<&str> {
 }
 
 #[test]
-fn a_plain_server_has_no_findings_of_its_own() {
+fn plain_server_has_no_findings_of_its_own() {
     let dir = Dir::new();
     let (ended, record) = examine(&dir, &["embedded"]);
     assert_eq!(
@@ -81,7 +81,7 @@ fn findings_come_numbered_with_what_to_do_and_strict_turns_them_into_a_code() {
 }
 
 #[test]
-fn a_server_with_keys_is_only_looked_at() {
+fn server_with_keys_is_only_looked_at() {
     let dir = Dir::new();
     let redis = Redis::start(&["--appendonly", "yes", "--appendfsync", "always"]);
     redis.answers("SET somebodys 1\r\n", "+OK\r\n");
@@ -106,7 +106,7 @@ fn a_server_with_keys_is_only_looked_at() {
 }
 
 #[test]
-fn a_cluster_that_is_alike_has_no_findings_of_its_own() {
+fn cluster_that_is_alike_has_no_findings_of_its_own() {
     let dir = Dir::new();
     let (ended, record) = examine(&dir, &["spawn-cluster:redis-server"]);
     // Three masters and the generator can have more threads than there are CPUs.
@@ -181,7 +181,7 @@ fn findings_about_a_cluster_name_the_node() {
 }
 
 #[test]
-fn the_output_of_a_program_stays_whole() {
+fn output_of_a_program_stays_whole() {
     let dir = Dir::new();
     let serving = Serving::start(&dir, &[]);
     let url = format!("redis://{}", serving.address);

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use crate::util::Dir;
 
 #[test]
-fn a_dry_run_connects_to_nothing_and_writes_nothing() {
+fn dry_run_connects_to_nothing_and_writes_nothing() {
     let dir = Dir::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();

@@ -270,7 +270,7 @@ fn sustained_writes_write_the_data_ten_times_over() {
 
 /// The set of the write-up, and what its claims compare.
 #[test]
-fn the_set_of_the_write_up_compares_like_with_like() {
+fn set_of_the_write_up_compares_like_with_like() {
     let (record, stdout) = measured(&["--workload", "writeup", "--op", "put,get,batch-put,mixed"]);
     let engines = engines_of(&record);
     assert!(engines.is_writeup);

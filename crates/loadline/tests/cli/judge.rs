@@ -47,7 +47,7 @@ fn record(dir: &Dir, file: &str) -> Record {
 
 /// One server burns 300 us of CPU per command, which is many times what a GET takes: no noise hides it.
 #[test]
-fn a_slower_server_is_critical_in_every_form() {
+fn slower_server_is_critical_in_every_form() {
     let dir = Dir::new();
     let fast = Serving::start(&dir, &[]);
     let slow = Serving::embedded(&dir, &["--burn-per-command", "300us"]);
@@ -127,7 +127,7 @@ fn records_of_different_times_are_compared_with_care_and_others_not_at_all() {
 }
 
 #[test]
-fn a_baseline_is_saved_shown_added_to_and_not_overwritten() {
+fn baseline_is_saved_shown_added_to_and_not_overwritten() {
     let dir = Dir::new();
     save(&dir, "b.json", &["--workload", "get", "--runs", "2"]).succeeded();
     let saved = baseline(&dir, "b.json");
@@ -146,7 +146,7 @@ fn a_baseline_is_saved_shown_added_to_and_not_overwritten() {
 }
 
 #[test]
-fn a_gate_with_too_few_runs_judges_limits_only() {
+fn gate_with_too_few_runs_judges_limits_only() {
     let dir = Dir::new();
     save(&dir, "b.json", &["--workload", "get", "--runs", "1"]).succeeded();
     let gate = ["gate", "b.json"];
@@ -178,7 +178,7 @@ fn a_gate_with_too_few_runs_judges_limits_only() {
 }
 
 #[test]
-fn a_gate_ends_as_the_contract_says() {
+fn gate_ends_as_the_contract_says() {
     let dir = Dir::new();
     save(&dir, "b.json", &["--workload", "get", "--runs", "1"]).succeeded();
     let words = [
@@ -229,7 +229,7 @@ fn classic(dir: &Dir, metric: &str, thresholds: &str) {
 }
 
 #[test]
-fn the_classic_file_is_judged_by_its_own_thresholds() {
+fn classic_file_is_judged_by_its_own_thresholds() {
     let (redis, dir) = (Redis::start(&[]), Dir::new());
     let url = format!("redis://127.0.0.1:{}", redis.port());
     let words = [
@@ -263,7 +263,7 @@ fn the_classic_file_is_judged_by_its_own_thresholds() {
 }
 
 #[test]
-fn a_proof_says_what_it_will_not_do() {
+fn proof_says_what_it_will_not_do() {
     let dir = Dir::new();
     dir.run(&["prove", "--runs", "5000"])
         .failed(64, "--runs: invalid count `5000`: at most 1000");

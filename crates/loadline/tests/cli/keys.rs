@@ -80,7 +80,7 @@ fn keys_of_earlier_runs_are_named_with_the_command_that_removes_them() {
 
 /// A user without UNLINK left 100,000 keys behind.
 #[test]
-fn a_user_who_may_not_remove_keys_writes_none() {
+fn user_who_may_not_remove_keys_writes_none() {
     for lacks in ["-unlink -del", "-scan"] {
         let redis = Redis::start(&[]);
         redis.answers(
@@ -97,7 +97,7 @@ fn a_user_who_may_not_remove_keys_writes_none() {
 
 /// 100,000 keys were loaded before the first GET was refused.
 #[test]
-fn a_user_who_may_not_run_the_workload_loads_no_keys() {
+fn user_who_may_not_run_the_workload_loads_no_keys() {
     for (lacks, command) in [("-get", "GET"), ("-set", "SET"), ("-get -multi", "GET")] {
         let redis = Redis::start(&[]);
         redis.answers(
@@ -117,7 +117,7 @@ fn a_user_who_may_not_run_the_workload_loads_no_keys() {
 }
 
 #[test]
-fn a_case_of_a_suite_that_the_user_may_not_run_is_left_out() {
+fn case_of_a_suite_that_the_user_may_not_run_is_left_out() {
     let redis = Redis::start(&[]);
     redis.answers(
         "ACL SETUSER ann on >secret ~loadline:* &* +@all -sadd\r\n",
@@ -137,7 +137,7 @@ fn a_case_of_a_suite_that_the_user_may_not_run_is_left_out() {
 
 /// The commands of a mode, which are not those of the operation, were refused in the middle of the sweep.
 #[test]
-fn a_mode_that_the_user_may_not_run_is_left_out_before_keys_are_loaded() {
+fn mode_that_the_user_may_not_run_is_left_out_before_keys_are_loaded() {
     let redis = Redis::start(&[]);
     redis.answers(
         "ACL SETUSER ann on >secret ~loadline:* +@all -evalsha -mget -exec\r\n",
@@ -173,7 +173,7 @@ fn a_mode_that_the_user_may_not_run_is_left_out_before_keys_are_loaded() {
 
 /// A job sends commands that no workload names.
 #[test]
-fn a_job_that_the_user_may_not_run_is_left_out() {
+fn job_that_the_user_may_not_run_is_left_out() {
     let redis = Redis::start(&[]);
     redis.answers(
         "ACL SETUSER ann on >secret ~loadline:* &* +@all -subscribe -client|list -xread\r\n",
@@ -196,7 +196,7 @@ fn a_job_that_the_user_may_not_run_is_left_out() {
 }
 
 #[test]
-fn a_user_without_unlink_removes_keys_by_del() {
+fn user_without_unlink_removes_keys_by_del() {
     let redis = Redis::start(&[]);
     redis.answers(
         "ACL SETUSER ann on >secret ~loadline:* +@all -unlink -client -info -config\r\n",
@@ -221,7 +221,7 @@ fn a_user_without_unlink_removes_keys_by_del() {
 
 /// Refusals of connections, and the hint to each.
 #[test]
-fn a_refused_connection_comes_with_the_hint_that_fits() {
+fn refused_connection_comes_with_the_hint_that_fits() {
     let redis = Redis::start(&["--requirepass", "secret"]);
     let (port, dir) = (redis.port(), Dir::new());
     for (url, hint) in [

@@ -50,7 +50,7 @@ fn limits_that_are_kept_are_said_to_be() {
 }
 
 #[test]
-fn a_broken_limit_is_critical_and_named() {
+fn broken_limit_is_critical_and_named() {
     let dir = Dir::new();
     let limits = ["--limit", "get.p50<1ns", "--limit", "throughput>1"];
     let ended = limited(&dir, &limits);
@@ -124,7 +124,7 @@ fn limits_that_cannot_be_are_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_plan_shows_the_limits_of_its_suite() {
+fn plan_shows_the_limits_of_its_suite() {
     let dir = Dir::new();
     let suite = ["run", "embedded", "--workload", "manager", "--dry-run"];
     let text = dir.run(&suite).succeeded();

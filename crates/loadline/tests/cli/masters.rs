@@ -114,7 +114,7 @@ fn every_master_gets_its_part_and_is_left_as_it_was() {
 /// A master with one connection, whose operations take 3 ms each, gets 667 of them per second. One at a time
 /// it could answer 333.
 #[test]
-fn a_schedule_and_a_link_concern_every_master() {
+fn schedule_and_a_link_concern_every_master() {
     let dir = Dir::new();
     let open = "--workload set --rate 2000 --pipeline 16 --duration 600ms --warmup 10ms";
     let rest = format!("{open} --latency 3ms");
@@ -137,7 +137,7 @@ fn a_schedule_and_a_link_concern_every_master() {
 
 /// The slot whose keys the first master gets goes to the other between two looks at it.
 #[test]
-fn a_slot_that_moves_is_followed_after_the_round_that_saw_it() {
+fn slot_that_moves_is_followed_after_the_round_that_saw_it() {
     let masters = two_masters();
     let dir = Dir::new();
     let target = format!("cluster://127.0.0.1:{}", masters[0].port());
@@ -178,7 +178,7 @@ fn a_slot_that_moves_is_followed_after_the_round_that_saw_it() {
 }
 
 #[test]
-fn a_search_for_capacity_takes_a_cluster() {
+fn search_for_capacity_takes_a_cluster() {
     let dir = Dir::new();
     let line = "capacity spawn-cluster:redis-server --slo p90<60ms --duration 100ms --max-time 4s --keys 900 \
                 --connections 6 --json out.json --color never";

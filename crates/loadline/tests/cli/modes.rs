@@ -105,7 +105,7 @@ fn requested_mode_that_the_server_lacks_ends_with_69() {
 }
 
 #[test]
-fn the_plan_says_how_long_it_would_take_in_full() {
+fn plan_says_how_long_it_would_take_in_full() {
     let dir = Dir::new();
     let plan = dir.run(&["modes", "embedded", "--dry-run"]).succeeded();
     assert!(plan.contains("27.8 h"), "{plan}");
@@ -226,7 +226,7 @@ fn jitter_and_bandwidth_are_in_the_path() {
 
 /// A run has the same path, also where nothing is added to its latency.
 #[test]
-fn a_run_goes_through_a_narrow_path() {
+fn run_goes_through_a_narrow_path() {
     let dir = Dir::new();
     let words = "run embedded --workload get --ops 40 --rounds 2 --warmup 10ms --connections 1 \
         --threads 1 --bandwidth 800kbit --keys 10 --value-size 1000B --json out.json \
@@ -241,7 +241,7 @@ fn a_run_goes_through_a_narrow_path() {
 
 /// However little time there is, a figure comes from at least one call.
 #[test]
-fn a_budget_of_less_than_a_round_trip_leaves_no_cell_empty() {
+fn budget_of_less_than_a_round_trip_leaves_no_cell_empty() {
     let dir = Dir::new();
     let words = "modes embedded --ops 1k --latency 30ms --link l4 --budget 10ms --batch 20 --in-flight 7 --sizes 1,20 \
         --keys 100 --op get --mode sync,async,pipeline,batch --json out.json --color never";
@@ -286,7 +286,7 @@ fn other_work_of_the_server_during_a_sweep_is_reported() {
 }
 
 #[test]
-fn a_password_comes_from_a_file_as_in_any_other_command() {
+fn password_comes_from_a_file_as_in_any_other_command() {
     let dir = Dir::new();
     let redis = Redis::start(&["--requirepass", "hunter2-tell-nobody"]);
     dir.write("secret.txt", "hunter2-tell-nobody\n");

@@ -5,7 +5,7 @@ use crate::util::{Dir, Ended};
 const SHORT: &str = "--workload get --ops 2k --rounds 1 --connections 2 --keys 100";
 
 #[test]
-fn a_file_that_cannot_be_written_loses_neither_the_table_nor_the_other_files() {
+fn file_that_cannot_be_written_loses_neither_the_table_nor_the_other_files() {
     let dir = Dir::new();
     let words = format!("run embedded {SHORT} --json /dev/full --csv out.csv --html out.html");
     let ended = dir.run(&words.split(' ').collect::<Vec<_>>());

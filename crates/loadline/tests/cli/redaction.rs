@@ -51,7 +51,7 @@ fn no_message_holds_a_password() {
 }
 
 #[test]
-fn a_password_from_elsewhere_is_not_shown_either() {
+fn password_from_elsewhere_is_not_shown_either() {
     let dir = Dir::new();
     dir.write("secret.txt", PASSWORD);
     let words = [

@@ -44,7 +44,7 @@ fn record() -> Record {
 }
 
 #[test]
-fn a_stored_record_is_shown_in_every_form() {
+fn stored_record_is_shown_in_every_form() {
     let dir = Dir::new();
     dir.write("run.json", &record().to_json_pretty().unwrap());
     let text = dir.run(&["report", "run.json"]).succeeded();

@@ -51,7 +51,7 @@ fn latency_is_added_in_the_path() {
 
 /// Ten rounds of 100 ms, each at a rate that nothing carries.
 #[test]
-fn an_overloaded_open_loop_ends_in_time_and_says_what_was_not_sent() {
+fn overloaded_open_loop_ends_in_time_and_says_what_was_not_sent() {
     let dir = Dir::new();
     let rate = "embedded --workload get --rate 10M --duration 1s --rounds 10";
     let words: Vec<&str> = rate.split(' ').collect();
@@ -124,7 +124,7 @@ fn other_work_of_the_server_is_found() {
 }
 
 #[test]
-fn the_store_in_process_is_measured_beside_a_server() {
+fn store_in_process_is_measured_beside_a_server() {
     let dir = Dir::new();
     let words = [
         "ram",
@@ -157,7 +157,7 @@ fn the_store_in_process_is_measured_beside_a_server() {
 }
 
 #[test]
-fn a_started_server_is_measured() {
+fn started_server_is_measured() {
     let dir = Dir::new();
     let (ended, record) = measured(
         &dir,
@@ -259,7 +259,7 @@ fn values_are_verified_over_a_socket_and_resp3() {
 }
 
 #[test]
-fn a_password_opens_the_server_and_stays_out_of_the_record() {
+fn password_opens_the_server_and_stays_out_of_the_record() {
     const PASSWORD: &str = "hunter2-tell-nobody";
     let (redis, dir) = (Redis::start(&["--requirepass", PASSWORD]), Dir::new());
     let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}", redis.port());
@@ -297,7 +297,7 @@ fn error_replies_are_no_success() {
 }
 
 #[test]
-fn a_server_that_lacks_a_command_is_named_with_it() {
+fn server_that_lacks_a_command_is_named_with_it() {
     let (redis, dir) = (Redis::start(&["--rename-command", "XADD", ""]), Dir::new());
     dir.run(&["run", &redis.url(), "--workload", "xadd"])
         .failed(69, "does not have XADD");
@@ -323,7 +323,7 @@ fn silent_target_ends_with_exit_code_69() {
 
 /// HUP is what a closed terminal sends.
 #[test]
-fn an_interrupt_keeps_what_was_measured_and_removes_the_keys() {
+fn interrupt_keeps_what_was_measured_and_removes_the_keys() {
     for name in ["INT", "TERM", "HUP"] {
         let (redis, dir) = (Redis::start(&[]), Dir::new());
         let url = redis.url();
@@ -360,7 +360,7 @@ fn an_interrupt_keeps_what_was_measured_and_removes_the_keys() {
 /// No destructor runs after SIGKILL: the kernel has to end the child, and its directory must be gone
 /// before.
 #[test]
-fn a_killed_run_leaves_nothing_behind() {
+fn killed_run_leaves_nothing_behind() {
     let dir = Dir::new();
     let words = [
         &[

@@ -49,7 +49,7 @@ fn with_a_password_strangers_are_refused() {
 }
 
 #[test]
-fn the_memory_limit_is_that_of_the_command_line() {
+fn memory_limit_is_that_of_the_command_line() {
     let flags = ["--maxmemory", "1MiB", "--maxmemory-policy", "allkeys-lfu"];
     let serving = Serving::start(&Dir::new(), &flags);
     serving.answers(
@@ -59,7 +59,7 @@ fn the_memory_limit_is_that_of_the_command_line() {
 }
 
 #[test]
-fn a_port_that_is_taken_ends_with_69() {
+fn port_that_is_taken_ends_with_69() {
     let dir = Dir::new();
     let serving = Serving::start(&dir, &[]);
     let address = serving.address.to_string();
@@ -200,7 +200,7 @@ fn data_survives_a_signal_and_says_so() {
 }
 
 #[test]
-fn a_directory_that_is_in_use_or_damaged_is_refused() {
+fn directory_that_is_in_use_or_damaged_is_refused() {
     let dir = Dir::new();
     let mut serving = Serving::start(&dir, &["--dir", "data"]);
     let pid = format!("in use by process {}", serving.process.id());
@@ -252,7 +252,7 @@ fn replies(serving: &Serving, commands: impl Iterator<Item = String>) -> Vec<Str
 }
 
 #[test]
-fn the_tools_of_redis_find_their_data_after_a_kill() {
+fn tools_of_redis_find_their_data_after_a_kill() {
     let dir = Dir::new();
     let tool = |serving: &Serving, program: &str, words: &[&str]| {
         let port = serving.address.port().to_string();

@@ -29,7 +29,7 @@ fn import(dir: &Dir, text: &str) -> Ended {
 }
 
 #[test]
-fn a_store_is_imported_checked_compacted_and_exported() {
+fn store_is_imported_checked_compacted_and_exported() {
     let dir = Dir::new();
     dir.run(&["store", "check", "data"])
         .failed(69, "there is no store here");
@@ -144,7 +144,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn an_import_to_a_full_disk_says_what_it_has_stored() {
+fn import_to_a_full_disk_says_what_it_has_stored() {
     use std::fmt::Write;
     if !rustix::process::geteuid().is_root() {
         let said = b"\n*** NOT TESTED: an import to a full disk, since that needs root\n";
@@ -195,7 +195,7 @@ fn output_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn a_damaged_store_is_named_and_repaired() {
+fn damaged_store_is_named_and_repaired() {
     let dir = Dir::new();
     for _ in 0..3 {
         import(&dir, EXPORT).succeeded();

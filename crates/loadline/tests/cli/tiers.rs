@@ -147,7 +147,7 @@ const SINGLE: [&str; 9] = [
 /// in the median round. The scheduler delays the server and the null server of a round by different times, so the interval of
 /// the rests over the rounds decides, and not the difference of two medians.
 #[test]
-fn an_added_latency_is_found_in_the_network() {
+fn added_latency_is_found_in_the_network() {
     undisturbed(an_added_latency);
 }
 
@@ -186,7 +186,7 @@ fn an_added_latency() -> Result<(), String> {
 
 /// A slow server is found in the server, although it is not a process of this run.
 #[test]
-fn a_slow_command_is_found_in_the_server() {
+fn slow_command_is_found_in_the_server() {
     undisturbed(a_slow_command);
 }
 
@@ -208,7 +208,7 @@ fn a_slow_command() -> Result<(), String> {
 }
 
 #[test]
-fn the_flaws_of_the_write_up_are_measured_with_and_without() {
+fn flaws_of_the_write_up_are_measured_with_and_without() {
     let (record, stdout) = measured(&["redis", "--reproduce", "--batch", "10"]);
     assert_eq!(record.errors(), 0);
     let answers = tiers(&record);
@@ -233,7 +233,7 @@ fn the_flaws_of_the_write_up_are_measured_with_and_without() {
 }
 
 #[test]
-fn an_object_of_the_user_has_the_given_cost_or_that_of_a_command() {
+fn object_of_the_user_has_the_given_cost_or_that_of_a_command() {
     let dir = Dir::new();
     let path = dir.write("profile.bin", &"profile ".repeat(100));
     let length = &SHORT[2..];
@@ -358,7 +358,7 @@ fn caches_under_load_start_cold_and_lose_their_memory_at_the_restart() {
 /// A load of 5 ms that is asked for every 1 ms: each get of a window waits for those before it, and its response time has
 /// that wait. Nothing here depends on how fast the machine is: slower gets wait longer.
 #[test]
-fn a_cache_that_does_not_keep_the_rate_answers_late() {
+fn cache_that_does_not_keep_the_rate_answers_late() {
     let dir = Dir::new();
     dir.write("profile.bin", "profile");
     let words = "tiers store --key-dist sequential --keys 1k --rate 1k --object-file profile.bin --load-cost 5ms \
@@ -395,7 +395,7 @@ fn a_cache_that_does_not_keep_the_rate_answers_late() {
 
 /// A tier that has no room left keeps what it has, and the rest is recomputed.
 #[test]
-fn a_tier_under_load_gets_no_more_than_its_size() {
+fn tier_under_load_gets_no_more_than_its_size() {
     let words = [
         "redis",
         "--key-dist",

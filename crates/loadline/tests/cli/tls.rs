@@ -52,7 +52,7 @@ fn record(dir: &Dir) -> Record {
 }
 
 #[test]
-fn a_sweep_and_a_run_go_through_tls_and_a_link() {
+fn sweep_and_a_run_go_through_tls_and_a_link() {
     let server = Encrypted::start(&[]);
     let dir = Dir::new();
     let url = format!("rediss://127.0.0.1:{}", server.port);
@@ -103,7 +103,7 @@ fn a_sweep_and_a_run_go_through_tls_and_a_link() {
 }
 
 #[test]
-fn a_cluster_is_reached_by_tls() {
+fn cluster_is_reached_by_tls() {
     let server = Encrypted::start(&["--cluster-enabled", "yes", "--tls-cluster", "yes"]);
     server
         .redis

@@ -22,7 +22,7 @@ fn record(dir: &Dir) -> Record {
 /// p99 on paper is T less 60 ms. The server is frozen for at least the time between the two signals and at most that with
 /// the signals, and other programs can delay replies further. Service times, from the sending, must show nothing of it.
 #[test]
-fn a_frozen_server_is_seen_in_full() {
+fn frozen_server_is_seen_in_full() {
     let (redis, dir) = (Redis::start(&[]), Dir::new());
     let url = redis.url();
     let words = [
@@ -204,7 +204,7 @@ fn bare_median_us(port: u16, rounds: usize) -> f64 {
 /// cases (order statistics); between them there must be a difference of at most 20 us. On a quiet
 /// machine the turns differ by a few microseconds, on a busy one the bounds say how little is known.
 #[test]
-fn a_known_delay_is_seen_as_a_bare_socket_sees_it() {
+fn known_delay_is_seen_as_a_bare_socket_sees_it() {
     let (redis, dir) = (Redis::start(&[]), Dir::new());
     let port = delaying(redis.port(), Duration::from_micros(500));
     let url = format!("redis://127.0.0.1:{port}");

@@ -161,7 +161,7 @@ fn input_file_is_never_overwritten() {
 }
 
 #[test]
-fn the_help_of_a_command_begins_with_what_the_list_says_of_it() {
+fn help_of_a_command_begins_with_what_the_list_says_of_it() {
     let dir = Dir::new();
     let list = dir.run(&["--help"]).succeeded();
     let commands = list.lines().skip_while(|line| *line != "Commands:").skip(1);
@@ -180,7 +180,7 @@ fn the_help_of_a_command_begins_with_what_the_list_says_of_it() {
 
 /// `loadline run --help | true` must end quietly, and not in a panic.
 #[test]
-fn a_closed_pipe_is_no_fault() {
+fn closed_pipe_is_no_fault() {
     let dir = Dir::new();
     let words = ["run", "--help"];
     let (reader, writer) = std::io::pipe().unwrap();

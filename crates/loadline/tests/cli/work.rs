@@ -219,7 +219,7 @@ fn configuration_files_of_two_servers_are_counted() {
 /// The client of a sweep, in each mode: counted once, at the first cell without an added latency. Two records are compared
 /// by it.
 #[test]
-fn the_client_of_a_sweep_is_counted_in_every_mode() {
+fn client_of_a_sweep_is_counted_in_every_mode() {
     let dir = Dir::new();
     let redis = Redis::start(&[]);
     let words = format!(

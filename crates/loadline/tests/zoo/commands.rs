@@ -52,7 +52,7 @@ fn too_few_samples_in_too_short_blocks() {
 }
 
 #[test]
-fn an_overloaded_open_loop() {
+fn overloaded_open_loop() {
     let _alone = alone();
     let words = [
         "--workload",
@@ -142,7 +142,7 @@ fn persistence_is_on() {
 }
 
 #[test]
-fn a_server_evicts() {
+fn server_evicts() {
     let _alone = alone();
     let settings = ["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-random"];
     let words = ["--workload", "set", "--value-size", "16KiB", "--ops", "5k"];
@@ -218,7 +218,7 @@ fn reads(words: &[&str]) -> Case {
 }
 
 #[test]
-fn a_hit_that_is_slower_than_a_miss() {
+fn hit_that_is_slower_than_a_miss() {
     let _alone = alone();
     let dir = Dir::new();
     let nothing = dir.write(
@@ -303,7 +303,7 @@ fn settings_that_lie() {
 
 /// Rules whose evidence is refused stay silent, and the report says which.
 #[test]
-fn a_user_who_may_not_look() {
+fn user_who_may_not_look() {
     let _alone = alone();
     let (dir, redis) = (Dir::new(), Redis::start(&[]));
     redis.answers(

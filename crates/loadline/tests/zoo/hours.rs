@@ -12,7 +12,7 @@ const SHORT: &str =
 /// The slow machine is the real one, and the fast one that of the baseline: every time in the file is cut to a
 /// hundredth, since the real one can have become much faster in between.
 #[test]
-fn a_machine_that_is_slower_than_its_baseline() {
+fn machine_that_is_slower_than_its_baseline() {
     let _alone = alone();
     let dir = Dir::new();
     let words = [

@@ -25,7 +25,7 @@ fn rules(findings: &[Finding]) -> Vec<&str> {
 }
 
 #[test]
-fn an_honest_benchmark_has_none_of_these_flaws() {
+fn honest_benchmark_has_none_of_these_flaws() {
     let _alone = alone();
     let redis = Redis::start(&[]);
     let mut client = Client::open(&redis);
@@ -37,7 +37,7 @@ fn an_honest_benchmark_has_none_of_these_flaws() {
 }
 
 #[test]
-fn a_connection_per_operation() {
+fn connection_per_operation() {
     let _alone = alone();
     let redis = Redis::start(&[]);
     Client::open(&redis).call("SET key value");

@@ -40,7 +40,7 @@ fn disturbed(redis: &Redis, duration: &str, disturb: impl FnOnce() + Send) -> Re
 }
 
 #[test]
-fn a_server_that_is_stopped_for_a_second() {
+fn server_that_is_stopped_for_a_second() {
     let _alone = alone();
     let redis = Redis::start(&[]);
     let stopped = Mutex::new(Duration::ZERO);
@@ -96,7 +96,7 @@ fn steal(cpu: usize) -> bool {
 
 /// It takes the right to real time; without it the run must say that it could not tell.
 #[test]
-fn a_host_that_takes_the_cpus() {
+fn host_that_takes_the_cpus() {
     let _alone = alone();
     let cpus = thread::available_parallelism().unwrap().get();
     let redis = Redis::start(&[]);

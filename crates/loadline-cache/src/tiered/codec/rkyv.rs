@@ -195,7 +195,7 @@ mod tests {
 
     /// Wherever the bytes begin, the value is aligned.
     #[test]
-    fn a_value_is_read_from_bytes_at_any_address() {
+    fn value_is_read_from_bytes_at_any_address() {
         let mut frame = Vec::new();
         for head in 0..20 {
             frame.clear();
@@ -261,7 +261,7 @@ mod tests {
 
     /// Bytes of a chain that would need more stack than there is are no value.
     #[test]
-    fn a_deep_value_is_refused() {
+    fn deep_value_is_refused() {
         let chain = |length: usize| {
             (0..length).fold(Link { next: None }, |next, _| Link {
                 next: Some(Box::new(next)),

@@ -234,7 +234,7 @@ fn only_one_drain_has_the_writes() {
 
 /// A notice that is handled between the read of a value and its place in memory.
 #[test]
-fn a_value_that_changes_while_it_is_read_is_not_kept() {
+fn value_that_changes_while_it_is_read_is_not_kept() {
     let core = core(
         &ManualClock::new(),
         WriteMode::Through,

@@ -398,7 +398,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_clean_setup_and_an_unknown_one_have_no_findings() {
+    fn clean_setup_and_an_unknown_one_have_no_findings() {
         assert_eq!(examine_setup(&clean()), []);
         assert_eq!(examine_setup(&Setup::default()), []);
     }
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gravest_findings_come_first() {
+    fn gravest_findings_come_first() {
         let mut setup = clean();
         setup.autogroup = Some(true);
         setup.governor = Some("schedutil".to_owned());

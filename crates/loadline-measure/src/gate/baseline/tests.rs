@@ -95,7 +95,7 @@ fn baseline() -> Baseline {
 }
 
 #[test]
-fn the_machine_is_divided_out_of_times_and_multiplied_into_throughputs() {
+fn machine_is_divided_out_of_times_and_multiplied_into_throughputs() {
     let run = run("one");
     let metrics = &run.cases["get"].metrics;
     let ln = |metric| metrics[&metric].normalised_ln;
@@ -113,7 +113,7 @@ fn the_machine_is_divided_out_of_times_and_multiplied_into_throughputs() {
 }
 
 #[test]
-fn the_throughput_of_a_schedule_is_not_compared() {
+fn throughput_of_a_schedule_is_not_compared() {
     let mut open = case("get", 2.0);
     open.scenario.pacing = Pacing::Rate(5e4);
     let run = BaselineRun::of_record(&record("one", vec![open])).unwrap();
@@ -250,7 +250,7 @@ fn noise_and_a_little_memory_make_no_other_place() {
 }
 
 #[test]
-fn a_baseline_is_read_as_it_was_written() {
+fn baseline_is_read_as_it_was_written() {
     let written = baseline().to_json().unwrap();
     assert!(written.ends_with("}\n"));
     assert_eq!(Baseline::from_json(written.as_bytes()).unwrap(), baseline());

@@ -56,7 +56,7 @@ fn measured(changed: ClassicMetric, value: f64) -> ClassicRounds {
 }
 
 #[test]
-fn the_file_is_read_as_it_is() {
+fn file_is_read_as_it_is() {
     let classic = read(&file()).unwrap();
     assert_eq!(classic.metrics.len(), 9);
     for metric in ClassicMetric::ALL {
@@ -80,7 +80,7 @@ fn the_file_is_read_as_it_is() {
 }
 
 #[test]
-fn a_field_that_cannot_be_is_refused_by_name() {
+fn field_that_cannot_be_is_refused_by_name() {
     for (pointer, value, reason) in [
         (
             "/metrics/set_latency_us",
@@ -203,7 +203,7 @@ fn unchanged_run_raises_no_alarm_and_lists_unknown_metrics() {
 }
 
 #[test]
-fn a_p99_over_ten_milliseconds_is_critical_wherever_it_is() {
+fn p99_over_ten_milliseconds_is_critical_wherever_it_is() {
     let classic = read(&file()).unwrap();
     for (p99_us, outcome) in [
         (9_000.0, Outcome::None),

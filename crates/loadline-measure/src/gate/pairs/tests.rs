@@ -74,7 +74,7 @@ fn verdicts_follow_bounds_and_estimates() {
 }
 
 #[test]
-fn a_throughput_that_falls_is_worse() {
+fn throughput_that_falls_is_worse() {
     let mut record = record(&[around(1.25)]);
     record.comparisons = vec![compared(0, Metric::Throughput)];
     let judgement = Judgement::of_comparisons(&record, &Thresholds::default());
@@ -88,7 +88,7 @@ fn a_throughput_that_falls_is_worse() {
 }
 
 #[test]
-fn a_narrow_difference_among_many_comparisons_may_be_chance() {
+fn narrow_difference_among_many_comparisons_may_be_chance() {
     let mut ratios = vec![1.10; 24];
     ratios[..5].fill(1.0);
     let alone = Judgement::of_comparisons(&record(&[ratios.clone()]), &Thresholds::default());

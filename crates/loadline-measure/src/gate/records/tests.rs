@@ -68,7 +68,7 @@ fn difference_of_records_includes_run_spread_and_never_alarms() {
 }
 
 #[test]
-fn a_busy_machine_is_divided_out() {
+fn busy_machine_is_divided_out() {
     let (before, mut after) = (record(2.0), record(2.0));
     for round in &mut after.cases[0].rounds {
         round.throughput_ops_per_s /= 3.0;

@@ -78,7 +78,7 @@ fn judged(baseline: &Baseline, first: &[f64], second: Option<&[f64]>) -> Judgeme
 }
 
 #[test]
-fn the_edge_of_a_warning_is_where_the_formula_has_it() {
+fn edge_of_a_warning_is_where_the_formula_has_it() {
     // t(0.99, 7) = 2.998, so that the reach of one run is 2.998 * 1 % * sqrt(1 + 1/8) = 3.180 %, and
     // the margin ends at ln 1.02 = 1.980 %: the edge is 5.160 %, above the 4.879 % that a warning needs.
     for (worse, needed) in [(0.051_59, false), (0.051_62, true)] {
@@ -119,7 +119,7 @@ fn verdicts_are_those_of_the_table() {
 }
 
 #[test]
-fn a_suspicion_asks_for_a_second_run_and_says_so() {
+fn suspicion_asks_for_a_second_run_and_says_so() {
     let judgement = judged(&steady(8), &[0.10], None);
     assert_eq!(
         judgement.reasons[0],
@@ -138,7 +138,7 @@ fn a_suspicion_asks_for_a_second_run_and_says_so() {
 }
 
 #[test]
-fn a_second_run_without_the_metric_confirms_nothing() {
+fn second_run_without_the_metric_confirms_nothing() {
     let first = run(100, &[0.25]);
     let second = BaselineRun::default();
     let candidate = Candidate {
@@ -338,7 +338,7 @@ fn one_narrow_alarm_among_many_cases_may_be_chance_and_many_are_not() {
 }
 
 #[test]
-fn a_judgement_in_json_is_read_as_it_was_written() {
+fn judgement_in_json_is_read_as_it_was_written() {
     let mut held = steady(8);
     held.limits.push("p50<150us".parse().unwrap());
     for judgement in [

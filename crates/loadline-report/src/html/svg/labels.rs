@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_gives_way_to_one_that_is_there_already() {
+    fn label_gives_way_to_one_that_is_there_already() {
         let mut labels = Labels::default();
         assert!(labels.place((100.0, 50.0), Anchor::Start, "first"));
         assert!(!labels.place((110.0, 52.0), Anchor::Middle, "second"));

@@ -268,7 +268,7 @@ proptest! {
 }
 
 #[test]
-fn a_walk_shows_what_stays_exactly_once_while_others_come_and_go() {
+fn walk_shows_what_stays_exactly_once_while_others_come_and_go() {
     let store = Keyspace::new();
     let put = |key: String| store.put_string(key.as_bytes(), b"", 0, |_| Some(None));
     assert!((0..1_000).all(|n| put(format!("stays:{n}"))));
@@ -399,7 +399,7 @@ fn values_keep_their_shape_under_other_names() {
 }
 
 #[test]
-fn a_caller_that_panics_leaves_the_store_whole() {
+fn caller_that_panics_leaves_the_store_whole() {
     let store = Keyspace::new();
     store.put_string(b"k", b"v", 0, |_| Some(None));
     append(&store, b"k");

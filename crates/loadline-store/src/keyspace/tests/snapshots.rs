@@ -30,7 +30,7 @@ proptest! {
 
     /// Snapshots, several at a time, against copies of the model.
     #[test]
-    fn a_snapshot_shows_what_there_was(steps in steps(), taken_at in proptest::collection::btree_set(0..100_usize, 0..3)) {
+    fn snapshot_shows_what_there_was(steps in steps(), taken_at in proptest::collection::btree_set(0..100_usize, 0..3)) {
         let store = Keyspace::for_keys(12);
         let mut model = Model::default();
         let mut snapshots = Vec::new();
@@ -60,7 +60,7 @@ proptest! {
 
 /// A thread raises `first` and then `second`, so that `second` is never ahead.
 #[test]
-fn a_snapshot_has_no_write_without_those_before_it() {
+fn snapshot_has_no_write_without_those_before_it() {
     const WRITES: u64 = 20_000;
     let store = Keyspace::new();
     let put = |key: &[u8], number: u64| {
@@ -97,7 +97,7 @@ fn a_snapshot_has_no_write_without_those_before_it() {
 
 /// Without a snapshot nothing is copied, and with one each changed shard once.
 #[test]
-fn a_snapshot_costs_a_copy_of_what_changes() {
+fn snapshot_costs_a_copy_of_what_changes() {
     let store = Keyspace::new();
     let put = |n: u32| store.put_string(&n.to_le_bytes(), b"value", 0, |_| Some(None));
     (0..10_000).for_each(|n| assert!(put(n)));

@@ -266,7 +266,7 @@ mod tests {
 
     /// A segment of two records, as the page about the format draws its hint.
     #[test]
-    fn a_hint_has_the_bytes_of_the_format() {
+    fn hint_has_the_bytes_of_the_format() {
         let head = segment::Head {
             id: 3,
             oldest: 1,

@@ -284,7 +284,7 @@ fn changes_before_the_expiry_are_recovered() {
 
 /// Without a sync before the return, the crash of the machine below would lose it.
 #[test]
-fn a_commit_that_is_durable_at_once_survives_the_end_of_the_machine() {
+fn commit_that_is_durable_at_once_survives_the_end_of_the_machine() {
     for (durability, survives) in [(Durability::Always, true), (Durability::Process, false)] {
         let journal = Journal::default();
         let mut rig = Rig::open(&journal, durability);
@@ -300,7 +300,7 @@ fn a_commit_that_is_durable_at_once_survives_the_end_of_the_machine() {
 }
 
 #[test]
-fn a_commit_without_room_is_tried_again() {
+fn commit_without_room_is_tried_again() {
     let journal = Journal::default();
     let mut rig = Rig::open(&journal, Durability::Process);
     journal.fail(Fault::Full, 0, u64::MAX);
@@ -321,7 +321,7 @@ fn a_commit_without_room_is_tried_again() {
 }
 
 #[test]
-fn a_log_that_failed_takes_no_changes() {
+fn log_that_failed_takes_no_changes() {
     for durability in [Durability::Process, Durability::Always] {
         let journal = Journal::default();
         let mut rig = Rig::open(&journal, durability);
@@ -421,7 +421,7 @@ fn reclaiming_passes_over_nothing_when_databases_are_exchanged() {
 
 /// A crash at any step of a rewrite leaves what was committed. At the end, the files hold nothing else.
 #[test]
-fn a_rewrite_keeps_what_was_committed_and_removes_the_rest() {
+fn rewrite_keeps_what_was_committed_and_removes_the_rest() {
     let journal = Journal::default();
     let mut rig = Rig::open(&journal, Durability::Process);
     for round in 0..40 {

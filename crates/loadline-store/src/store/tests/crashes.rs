@@ -145,7 +145,7 @@ fn samples(count: usize, length: usize) -> impl Iterator<Item = Vec<Step>> {
 
 /// The end of the process at every event: what was written is there.
 #[test]
-fn the_end_of_a_process_loses_nothing() {
+fn end_of_a_process_loses_nothing() {
     let mut states = 0_u64;
     for steps in samples(if is_long() { 400 } else { 4 }, 40) {
         let history = History::new(&steps, Durability::Process);
@@ -159,7 +159,7 @@ fn the_end_of_a_process_loses_nothing() {
 
 /// The end of the machine with hints, some of which were being written.
 #[test]
-fn the_end_of_a_machine_leaves_no_hint_that_says_too_much() {
+fn end_of_a_machine_leaves_no_hint_that_says_too_much() {
     for durability in [Durability::Always, Durability::Process] {
         let history = History::new(&steps_with_hints(), durability);
         let (states, hinted) = history.check_torn_states();
@@ -172,7 +172,7 @@ fn the_end_of_a_machine_leaves_no_hint_that_says_too_much() {
 }
 
 #[test]
-fn the_end_of_a_machine_loses_nothing_that_was_synced() {
+fn end_of_a_machine_loses_nothing_that_was_synced() {
     const LONG_STATES: u64 = 1_000_000;
     let mut states = 0_u64;
     let mut printed = 0;
@@ -196,7 +196,7 @@ proptest! {
 
     /// The end of the machine with any part of what was not synced.
     #[test]
-    fn the_end_of_a_machine_in_any_order_loses_nothing_that_was_synced(
+    fn end_of_a_machine_in_any_order_loses_nothing_that_was_synced(
         steps in steps(30),
         always: bool,
         at in 0.0..1.0_f64,
@@ -354,7 +354,7 @@ fn every_call_from_which_on_all_fail_loses_nothing() {
 }
 
 #[test]
-fn a_full_disk_leaves_the_store_readable_and_it_recovers() {
+fn full_disk_leaves_the_store_readable_and_it_recovers() {
     let journal = Journal::default();
     let store = open(&journal, Options::new()).unwrap();
     store.put(b"before", b"value").unwrap();
@@ -372,7 +372,7 @@ fn a_full_disk_leaves_the_store_readable_and_it_recovers() {
 }
 
 #[test]
-fn a_log_that_failed_takes_no_writes_until_it_is_opened_again() {
+fn log_that_failed_takes_no_writes_until_it_is_opened_again() {
     let journal = Journal::default();
     let store = open(&journal, Options::new()).unwrap();
     store.put(b"before", b"value").unwrap();
@@ -486,7 +486,7 @@ fn damage_to_what_was_synced_is_not_cut_off() {
 }
 
 #[test]
-fn a_torn_tail_is_reported_with_its_bytes() {
+fn torn_tail_is_reported_with_its_bytes() {
     let journal = synced_and_not();
     journal.damage("0000000001.log", |file| file[64 + 6 * 56] ^= 1);
     let store = open(&journal, Options::new()).unwrap();
@@ -498,7 +498,7 @@ fn a_torn_tail_is_reported_with_its_bytes() {
 }
 
 #[test]
-fn a_missing_file_is_damage() {
+fn missing_file_is_damage() {
     let journal = Journal::default();
     let store = open(&journal, Options::new()).unwrap();
     for number in 0..100_u8 {
@@ -517,7 +517,7 @@ fn a_missing_file_is_damage() {
 }
 
 #[test]
-fn a_file_of_a_later_version_is_refused() {
+fn file_of_a_later_version_is_refused() {
     let journal = synced_and_not();
     journal.damage("0000000001.log", |file| {
         file[8] = 4;

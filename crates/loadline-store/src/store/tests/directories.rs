@@ -8,7 +8,7 @@ fn ways() -> [Options; 2] {
 }
 
 #[test]
-fn a_store_is_there_after_it_was_closed_or_dropped() {
+fn store_is_there_after_it_was_closed_or_dropped() {
     for options in ways() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path(), options.clone()).unwrap();
@@ -74,7 +74,7 @@ fn entries_from_before_a_store_was_opened_expire_in_the_background() {
 
 /// The same bytes are written in both ways.
 #[test]
-fn a_store_can_be_opened_in_the_other_way() {
+fn store_can_be_opened_in_the_other_way() {
     let dir = tempfile::tempdir().unwrap();
     for (number, options) in ways().into_iter().cycle().take(4).enumerate() {
         let store = Store::open(dir.path(), options).unwrap();
@@ -85,7 +85,7 @@ fn a_store_can_be_opened_in_the_other_way() {
 
 /// A process that is being started has the open files of this one for a moment, among them the lock.
 #[test]
-fn a_store_that_was_closed_can_be_opened_while_a_process_is_started() {
+fn store_that_was_closed_can_be_opened_while_a_process_is_started() {
     use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), Options::new()).unwrap();
@@ -105,7 +105,7 @@ fn a_store_that_was_closed_can_be_opened_while_a_process_is_started() {
 }
 
 #[test]
-fn an_existing_store_is_opened_and_none_is_made() {
+fn existing_store_is_opened_and_none_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let open = || Store::open_existing(&path, Options::new());
@@ -200,7 +200,7 @@ fn entries_expire_and_do_not_come_back() {
 }
 
 #[test]
-fn a_damaged_store_is_refused_checked_and_repaired() {
+fn damaged_store_is_refused_checked_and_repaired() {
     use std::os::unix::fs::FileExt;
     let dir = tempfile::tempdir().unwrap();
     let missing = Store::check(dir.path()).unwrap_err();
@@ -247,7 +247,7 @@ fn a_damaged_store_is_refused_checked_and_repaired() {
 }
 
 #[test]
-fn an_export_holds_every_entry_with_its_expiry() {
+fn export_holds_every_entry_with_its_expiry() {
     let (store, copy) = (
         Store::in_memory(Options::new()),
         Store::in_memory(Options::new()),

@@ -69,7 +69,7 @@ fn check(journal: &Journal, expected: &Map) -> (u64, u64) {
 }
 
 #[test]
-fn a_store_opens_without_reading_its_long_values() {
+fn store_opens_without_reading_its_long_values() {
     let (journal, expected) = hinted();
     let (segments, hints) = (names(&journal, ".log"), names(&journal, ".hint"));
     assert!(segments.len() > 3, "{segments:?}");
@@ -100,7 +100,7 @@ fn a_store_opens_without_reading_its_long_values() {
 
 /// Every prefix, every changed byte, and what is not a hint at all. The content is the same, and the hint goes.
 #[test]
-fn a_hint_that_is_not_whole_is_ignored() {
+fn hint_that_is_not_whole_is_ignored() {
     let (journal, expected) = hinted();
     let hints = names(&journal, ".hint");
     let name = &hints[1];
@@ -136,7 +136,7 @@ fn a_hint_that_is_not_whole_is_ignored() {
 
 /// A hint with a right checksum that does not fit.
 #[test]
-fn a_hint_of_another_version_segment_state_or_limit_is_ignored() {
+fn hint_of_another_version_segment_state_or_limit_is_ignored() {
     let (journal, expected) = hinted();
     let hints = names(&journal, ".hint");
     let others = hints.len() as u64 - 1;
@@ -192,7 +192,7 @@ fn a_hint_of_another_version_segment_state_or_limit_is_ignored() {
 }
 
 #[test]
-fn a_damaged_value_is_found_when_it_is_read() {
+fn damaged_value_is_found_when_it_is_read() {
     let (journal, expected) = hinted();
     let name = &names(&journal, ".log")[0];
     let place = place_of(&journal, name, 3);
@@ -240,7 +240,7 @@ fn a_damaged_value_is_found_when_it_is_read() {
 
 /// A value is verified once, and again after an expiry was set, which moves its entry.
 #[test]
-fn a_value_is_verified_at_the_first_read() {
+fn value_is_verified_at_the_first_read() {
     let (journal, expected) = hinted();
     let store = open(&journal).unwrap();
     let name = names(&journal, ".log")[0].clone();
@@ -287,7 +287,7 @@ fn hints_go_with_their_segments() {
 
 /// A server keeps all values in memory: it leaves the hints as they are, and removes them with their segments.
 #[test]
-fn a_server_leaves_hints() {
+fn server_leaves_hints() {
     let (journal, expected) = hinted();
     let before = names(&journal, ".hint");
     let open_log = || {
@@ -302,7 +302,7 @@ fn a_server_leaves_hints() {
 }
 
 #[test]
-fn a_segment_of_short_values_has_no_hint() {
+fn segment_of_short_values_has_no_hint() {
     let journal = Journal::default();
     let store = open(&journal).unwrap();
     for number in 0..4_000_u32 {
@@ -327,7 +327,7 @@ fn closing_a_store_writes_the_last_hints() {
 
 /// A hint is written after the sync of its segment, and not before.
 #[test]
-fn a_hint_covers_only_what_was_synced() {
+fn hint_covers_only_what_was_synced() {
     let journal = Journal::default();
     let store = open(&journal).unwrap();
     write(&store, 0..60);
@@ -352,7 +352,7 @@ fn a_hint_covers_only_what_was_synced() {
 
 /// A disk without room for hints: everything else works.
 #[test]
-fn a_hint_that_cannot_be_written_is_missed_by_nothing() {
+fn hint_that_cannot_be_written_is_missed_by_nothing() {
     for fault in [Fault::Full, Fault::Broken] {
         for call in 0.. {
             let journal = Journal::default();
@@ -378,7 +378,7 @@ fn a_hint_that_cannot_be_written_is_missed_by_nothing() {
 
 /// A repair cuts segments off. Their hints would bring back what is gone.
 #[test]
-fn a_repair_leaves_no_hint_of_what_it_drops() {
+fn repair_leaves_no_hint_of_what_it_drops() {
     let (journal, expected) = hinted();
     let segments = names(&journal, ".log");
     for segment in [0, 1, segments.len() - 1] {
@@ -398,7 +398,7 @@ fn a_repair_leaves_no_hint_of_what_it_drops() {
 
 /// A hint says that its segment had reached the disk, also where no record says so: what is missing of it is not torn.
 #[test]
-fn a_segment_with_a_hint_is_not_torn() {
+fn segment_with_a_hint_is_not_torn() {
     let journal = Journal::default();
     let store = open(&journal).unwrap();
     write(&store, 0..100);

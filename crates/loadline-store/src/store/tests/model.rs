@@ -116,12 +116,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if is_long() { 5_000 } else { 16 }))]
 
     #[test]
-    fn a_store_holds_what_a_map_would(steps in steps(60)) {
+    fn store_holds_what_a_map_would(steps in steps(60)) {
         check(&steps, &Options::new());
     }
 
     #[test]
-    fn a_durable_store_holds_what_a_map_would(steps in steps(60)) {
+    fn durable_store_holds_what_a_map_would(steps in steps(60)) {
         check(&steps, &Options::new().durability(Durability::Always));
     }
 }

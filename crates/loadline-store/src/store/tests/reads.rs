@@ -8,7 +8,7 @@ use crate::store::Batch;
 
 /// Every batch puts one number at all keys, and no read of these keys sees two of them.
 #[test]
-fn a_batch_is_read_as_a_whole_or_not_at_all() {
+fn batch_is_read_as_a_whole_or_not_at_all() {
     let keys: Vec<[u8; 2]> = (0..40).map(|key| [key, 1]).collect();
     let store = Store::in_memory(Options::new());
     let stops = AtomicBool::new(false);

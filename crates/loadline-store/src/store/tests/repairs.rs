@@ -84,7 +84,7 @@ fn damage_in_a_store_that_was_reclaimed_is_named_and_repaired() {
 
 /// Nothing says any more whether the first file was reclaimed or is missing. The store is refused, and a repair says so.
 #[test]
-fn a_repair_names_a_file_that_can_be_missing() {
+fn repair_names_a_file_that_can_be_missing() {
     let dir = tempfile::tempdir().unwrap();
     let expected = reclaimed(dir.path());
     let path = dir.path().join("0000000002.log");
@@ -142,7 +142,7 @@ fn entries_dropped_by_a_repair_have_no_effect() {
 
 /// Copies of the files without `LOCK` are a store; a directory of another program that has such a file is none.
 #[test]
-fn a_store_is_known_by_its_files() {
+fn store_is_known_by_its_files() {
     let dir = tempfile::tempdir().unwrap();
     let expected = reclaimed(dir.path());
     std::fs::remove_file(dir.path().join("LOCK")).unwrap();

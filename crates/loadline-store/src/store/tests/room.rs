@@ -28,7 +28,7 @@ fn rest(store: &Store, limit: u64) -> u64 {
 
 /// Many times the live bytes are written; the files take no more than 1.5 times these, and what is fixed.
 #[test]
-fn the_room_on_the_disk_is_bounded() {
+fn room_on_the_disk_is_bounded() {
     const KEYS: u32 = 4_000;
     const FIXED_BYTES: u64 = 1 << 20;
     let dir = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn the_room_on_the_disk_is_bounded() {
 
 /// While writes go on, a small store takes more room, up to a limit, and gives it back when it rests.
 #[test]
-fn a_burst_of_writes_takes_a_limited_room() {
+fn burst_of_writes_takes_a_limited_room() {
     const KEYS: u32 = 400;
     const BURST_BYTES: u64 = 8 << 20;
     let dir = tempfile::tempdir().unwrap();
@@ -151,7 +151,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn a_full_file_system_is_survived() {
+fn full_file_system_is_survived() {
     let Some(small) = Small::mount() else { return };
     for options in [Options::new(), Options::new().without_mapping()] {
         let data = small.0.path().join("data");

@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn the_speedup_is_that_of_the_middle_round() {
+    fn speedup_is_that_of_the_middle_round() {
         let measured = |operations: [u64; 3]| Measured {
             blocks: operations
                 .map(|ops| Outcome {

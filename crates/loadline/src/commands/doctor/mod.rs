@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_counts_what_was_found() {
+    fn last_line_counts_what_was_found() {
         use Severity::{Critical, Info, Warning};
         for (severities, expected) in [
             (&[][..], "0 findings"),

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_start_costs_one_comparison_and_not_the_run() {
+    fn server_that_does_not_start_costs_one_comparison_and_not_the_run() {
         // The first two determine the cost of injected work, and the second of them is repeated.
         let (kinds, ended) = compared(&[2, 5]);
         ended.unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_that_stays_unknown_ends_the_run() {
+    fn cost_that_stays_unknown_ends_the_run() {
         let (kinds, ended) = compared(&[1, 2, 3]);
         assert!(ended.is_err() && kinds.iter().all(|kind| kind.trials.is_empty()));
     }

@@ -206,7 +206,7 @@ fn is_refused(words: &[&str], exit: Exit, reason: &str) {
 }
 
 #[test]
-fn a_gate_names_two_rows_that_are_measured() {
+fn gate_names_two_rows_that_are_measured() {
     for (words, exit, reason) in [
         (&["--gate", "one.get"][..], Exit::Usage, "invalid gate"),
         (

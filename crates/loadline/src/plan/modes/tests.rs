@@ -20,7 +20,7 @@ fn plan(words: &[&str]) -> Result<ModesPlan, String> {
 }
 
 #[test]
-fn a_cluster_is_called_under_every_latency_and_in_one_slot_on_demand() {
+fn cluster_is_called_under_every_latency_and_in_one_slot_on_demand() {
     let plain = plan(&["cluster://a:1,b:2"]).unwrap();
     assert_eq!(plain.latencies, DEFAULT_LATENCIES);
     assert!(plain.splits(Mode::Script).is_some() && plain.splits(Mode::Batch).is_none());
@@ -62,7 +62,7 @@ fn default_plan_is_the_whole_sweep() {
 
 /// Only servers started for the sweep are pinned, and a cluster needs more than one CPU.
 #[test]
-fn a_server_that_runs_already_and_a_cluster_stay_where_they_are() {
+fn server_that_runs_already_and_a_cluster_stay_where_they_are() {
     for target in ["redis://a:1", "cluster://a:1", "spawn-cluster:redis-server"] {
         let placement = plan(&[target]).unwrap().base.schedule.placement;
         assert_eq!(placement, Placement::Free, "{target}");
@@ -78,7 +78,7 @@ fn default_sweep_takes_less_than_three_minutes() {
 /// With ten milliseconds of latency, a second is enough for a hundred operations one after the other, but not for
 /// a thousand, so higher counts are extrapolated.
 #[test]
-fn the_estimate_leaves_out_what_will_not_be_measured() {
+fn estimate_leaves_out_what_will_not_be_measured() {
     let of = |more: &[&str]| {
         let words = [
             "--op",
@@ -239,7 +239,7 @@ fn calls_that_do_not_fit_into_memory_are_refused() {
 }
 
 #[test]
-fn the_sweep_uses_the_version_of_the_protocol_that_is_asked_for() {
+fn sweep_uses_the_version_of_the_protocol_that_is_asked_for() {
     for (words, resp) in [(&["embedded"][..], 3), (&["embedded", "--resp", "2"], 2)] {
         let plan = plan(words).unwrap();
         assert_eq!(

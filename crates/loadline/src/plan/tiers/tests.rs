@@ -55,7 +55,7 @@ fn default_plan_is_a_floor_in_every_tier_of_the_build() {
 }
 
 #[test]
-fn a_latency_is_a_tier_of_its_own_after_the_first_server() {
+fn latency_is_a_tier_of_its_own_after_the_first_server() {
     let plan = plan(&["heed", "redis", "--latency", "0,1ms,500us,1ms"]).unwrap();
     let names: Vec<&str> = plan
         .places
@@ -83,7 +83,7 @@ fn every_flaw_is_in_the_same_rounds_as_the_right_way() {
 }
 
 #[test]
-fn a_store_has_the_weakest_durability_that_it_knows() {
+fn store_has_the_weakest_durability_that_it_knows() {
     let plan = plan(&["store", "redb"]).unwrap();
     let classes = plan.base.targets.iter().map(|target| match target {
         Target::Engine(engine) => engine.durability.to_string(),

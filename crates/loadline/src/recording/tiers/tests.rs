@@ -134,7 +134,7 @@ fn answers(tiers: &record::Tiers) -> Vec<(&str, &str)> {
 
 /// The game server's case: its codec, and not Redis, made its tier lose.
 #[test]
-fn a_fast_tier_pays_and_a_slow_codec_is_what_to_fix() {
+fn fast_tier_pays_and_a_slow_codec_is_what_to_fix() {
     let tiers = concluded(&[], 40.0, 0.02);
     // (20 + 40) / (500 - 40 + 20 + 40)
     let redis = &tiers.costs[0];
@@ -169,7 +169,7 @@ fn a_fast_tier_pays_and_a_slow_codec_is_what_to_fix() {
 }
 
 #[test]
-fn a_tier_dearer_than_recomputing_is_dropped_or_kept_for_dearer_objects() {
+fn tier_dearer_than_recomputing_is_dropped_or_kept_for_dearer_objects() {
     let tiers = concluded(&[], 900.0, 0.02);
     assert_eq!(tiers.costs[0].break_even, None);
     assert_eq!(
@@ -210,7 +210,7 @@ fn inseparable_tiers_have_no_answer() {
 
 /// Its hits are the fastest, but its misses and writes cost more than those of the server save.
 #[test]
-fn an_embedded_store_with_dear_writes_is_not_preferred() {
+fn embedded_store_with_dear_writes_is_not_preferred() {
     let columns = Encoding::Columns;
     let embedded = |set_us: f64| {
         let mut cases = vec![case(Step::Recompute, None, 500.0, 0.0)];
@@ -227,7 +227,7 @@ fn an_embedded_store_with_dear_writes_is_not_preferred() {
 }
 
 #[test]
-fn the_conclusion_needs_the_cost_to_recompute() {
+fn conclusion_needs_the_cost_to_recompute() {
     let mut record = Record::new(Run::default(), Environment::default());
     let plan = plan(&[]);
     let facts = TierFacts {

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_takes_each_key_with_its_own_arguments() {
+    fn script_takes_each_key_with_its_own_arguments() {
         assert_eq!(
             script("GET", 0, true),
             "local found = {} for i, key in ipairs(KEYS) do found[i] = redis.call('GET', key) end return found"
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_a_value_nothing_or_something_else() {
+    fn reply_is_a_value_nothing_or_something_else() {
         assert!(matches!(Given::from_reply(Reply::Null), Ok(Given::Nil)));
         let bytes = Given::from_reply(Reply::Bulk(b"x".as_slice()));
         assert!(matches!(bytes, Ok(Given::Bytes(bytes)) if bytes == b"x"));

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_its_output_and_its_failure_is_said() {
+    fn command_is_its_output_and_its_failure_is_said() {
         let of = |command: &str| Pool::make(&Source::Command(command.into()), 1, 0);
         let pool = of("printf abc").unwrap();
         assert_eq!(**pool.object(0), Object::Bytes(b"abc".to_vec()));

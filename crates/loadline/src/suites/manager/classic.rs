@@ -128,7 +128,7 @@ mod tests {
     use loadline_measure::record::{Environment, RoundSummary, Run, Scenario};
 
     #[test]
-    fn the_suite_measures_every_number_of_the_file() {
+    fn suite_measures_every_number_of_the_file() {
         let suite = MANAGER_CLASSIC.definitions();
         for metric in ClassicMetric::ALL {
             let case = case_of(metric);

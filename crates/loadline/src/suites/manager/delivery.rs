@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_read_in_both_versions_of_the_protocol() {
+    fn entry_is_read_in_both_versions_of_the_protocol() {
         let fields = Frame::Array(vec![bulk("event"), bulk("moved")]);
         let entries = Frame::Array(vec![Frame::Array(vec![bulk("5-0"), fields])]);
         let two = Frame::Array(vec![Frame::Array(vec![bulk("events"), entries.clone()])]);

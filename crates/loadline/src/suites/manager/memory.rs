@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_server_side_is_the_mean_over_our_connections() {
+    fn server_side_is_the_mean_over_our_connections() {
         let list = "id=1 addr=a name=loadline-memory age=0 tot-mem=20000 events=r\n\
                     id=2 addr=b name=loadline-memory age=0 tot-mem=22000 events=r\n\
                     id=3 addr=c name=shop age=0 tot-mem=900000 events=r\n";
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn an_errand_leads_to_the_server_that_it_was_made_for() {
+    fn errand_leads_to_the_server_that_it_was_made_for() {
         let server = Server {
             address: Address::Tcp {
                 host: "db".into(),

@@ -12,7 +12,7 @@ use crate::suites::ALL;
 use crate::workload::Operation;
 
 #[test]
-fn a_suite_has_cases_of_its_own_names_and_spaces() {
+fn suite_has_cases_of_its_own_names_and_spaces() {
     for bundle in &ALL {
         let cases = bundle.definitions();
         let names: BTreeSet<&str> = cases.iter().map(|case| case.name.as_str()).collect();
@@ -89,7 +89,7 @@ fn one_connection_does_one_thing_at_a_time_unless_its_job_says_otherwise() {
 }
 
 #[test]
-fn a_block_ends_where_its_keys_or_ports_do() {
+fn block_ends_where_its_keys_or_ports_do() {
     let plan = plan("manager");
     let second = Stop::after(Duration::from_secs(1));
     for (name, ops) in [

@@ -94,7 +94,7 @@ fn clean_up_removes_the_runs_keys_and_no_others() {
 }
 
 #[test]
-fn a_server_is_asked_what_it_can_do() {
+fn server_is_asked_what_it_can_do() {
     let mut admin = Admin::open(&listing(vec![])).unwrap();
     assert_eq!(
         admin
@@ -134,7 +134,7 @@ fn info_is_read_as_it_is_written() {
 }
 
 #[test]
-fn an_absent_server_is_unavailable() {
+fn absent_server_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = Server::local(listener.local_addr().unwrap());
     drop(listener);
@@ -145,7 +145,7 @@ fn an_absent_server_is_unavailable() {
 
 /// The address of a child server is ours: the user wrote `spawn:redis-server`.
 #[test]
-fn a_server_is_called_what_the_user_calls_it() {
+fn server_is_called_what_the_user_calls_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = Server::local(listener.local_addr().unwrap());
     drop(listener);
@@ -158,7 +158,7 @@ fn a_server_is_called_what_the_user_calls_it() {
 }
 
 #[test]
-fn a_node_counts_the_slots_in_its_own_line() {
+fn node_counts_the_slots_in_its_own_line() {
     let table = "07c3 127.0.0.1:30004@31004,host slave e7d1 0 1426238317239 4 connected\n\
                  67ed 127.0.0.1:30002@31002 master - 0 1426238316232 2 connected 5461-10922\n\
                  e7d1 127.0.0.1:30001@31001 myself,master - 0 0 1 connected 0-5460 7000 [93-<-07c3] [77->-67ed]\n";

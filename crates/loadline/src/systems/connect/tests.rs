@@ -25,7 +25,7 @@ fn scripted(replies: &'static [&'static [u8]]) -> (Server, JoinHandle<String>) {
 }
 
 #[test]
-fn a_server_that_is_none_is_found_out() {
+fn server_that_is_none_is_found_out() {
     for (reply, reason) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "type"),
         (b"", "closed"),

@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_without_an_end_is_given_up() {
+    fn line_without_an_end_is_given_up() {
         let (sender, receiver) = mpsc::sync_channel(4);
         let endless = io::repeat(b'x').take(64 << 20);
         forward(io::Cursor::new("{\"opened\":1}\n").chain(endless), &sender);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_needs_no_end() {
+    fn last_line_needs_no_end() {
         let (sender, receiver) = mpsc::sync_channel(4);
         forward(io::Cursor::new("one\r\ntwo"), &sender);
         drop(sender);

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_has_three_times() {
+    fn open_loop_has_three_times() {
         let mut block = block();
         let lacking = block.outcome(true).unwrap_err();
         assert!(lacking.contains("service_histogram"), "{lacking}");

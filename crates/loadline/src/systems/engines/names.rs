@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scattered_walk_visits_every_key_once() {
+    fn scattered_walk_visits_every_key_once() {
         for keys in [1, 2, 7, 100, 1_000, 65_536] {
             let names = Names::new("p:", keys);
             let visited: BTreeSet<u64> = (0..keys).map(|place| names.scattered(place)).collect();

@@ -167,7 +167,7 @@ fn store_as_a_cache_keeps_its_limits_of_keys_and_time() {
 
 /// The errors of the store name their cause themselves; those of other engines leave it to the caller.
 #[test]
-fn the_cause_of_an_error_is_said_once() {
+fn cause_of_an_error_is_said_once() {
     let source = std::io::Error::from_raw_os_error(28);
     let error = anyhow::Error::new(loadline_store::Error::Full { source });
     let full = "No space left on device (os error 28)";
@@ -191,7 +191,7 @@ fn hear(mut stream: TcpStream, heard: &Mutex<Vec<u8>>) {
 }
 
 #[test]
-fn the_writes_of_a_cache_have_their_time_to_live_alone_and_in_batches() {
+fn writes_of_a_cache_have_their_time_to_live_alone_and_in_batches() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hearing = Arc::clone(&heard);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

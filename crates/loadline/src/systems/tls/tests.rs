@@ -118,7 +118,7 @@ fn endpoint(server: Server, files: &TlsFiles) -> Endpoint {
 
 /// The echo is not read until every buffer on the path is full and a write is partial; then all bytes must return.
 #[test]
-fn a_connection_that_does_not_block_loses_nothing() {
+fn connection_that_does_not_block_loses_nothing() {
     let authority = Authority::new();
     let (server, thread) = authority.serve(false);
     let trusted = TlsFiles {
@@ -202,7 +202,7 @@ fn only_a_trusted_server_is_talked_to() {
 }
 
 #[test]
-fn a_server_may_ask_who_we_are() {
+fn server_may_ask_who_we_are() {
     let authority = Authority::new();
     let mut files = TlsFiles {
         ca: Some(authority.file("ca.pem")),
@@ -219,7 +219,7 @@ fn a_server_may_ask_who_we_are() {
 
 /// The error and the advice for a refused handshake, including the flag.
 #[test]
-fn a_refused_certificate_comes_with_the_flag_that_helps() {
+fn refused_certificate_comes_with_the_flag_that_helps() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let trusting = |authority: &Authority| TlsFiles {
         ca: Some(authority.file("ca.pem")),

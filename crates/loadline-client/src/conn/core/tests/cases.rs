@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_write_in_flight_fails_and_a_read_is_sent_again() {
+fn write_in_flight_fails_and_a_read_is_sent_again() {
     let mut world = ready(RetryPolicy::ReadOnly);
     world.submit(false);
     world.submit(false);
@@ -20,7 +20,7 @@ fn a_write_in_flight_fails_and_a_read_is_sent_again() {
 }
 
 #[test]
-fn a_write_that_was_not_sent_goes_to_the_next_connection() {
+fn write_that_was_not_sent_goes_to_the_next_connection() {
     let mut world = ready(RetryPolicy::Never);
     world.submit(false);
     world.submit(false);
@@ -36,7 +36,7 @@ fn a_write_that_was_not_sent_goes_to_the_next_connection() {
 }
 
 #[test]
-fn a_read_is_not_sent_again_without_end() {
+fn read_is_not_sent_again_without_end() {
     let mut world = ready(RetryPolicy::ReadOnly);
     world.submit(false);
     for _ in 0..MOST_TRIES {
@@ -52,7 +52,7 @@ fn a_read_is_not_sent_again_without_end() {
 }
 
 #[test]
-fn a_silent_server_is_given_up_when_a_reply_is_overdue() {
+fn silent_server_is_given_up_when_a_reply_is_overdue() {
     let mut world = ready(RetryPolicy::ReadOnly);
     world.submit(false);
     world.advance(Duration::ZERO);
@@ -108,7 +108,7 @@ fn write_behind_an_overdue_one_fails_with_its_cause() {
 }
 
 #[test]
-fn a_quiet_connection_is_asked_and_given_up_without_an_answer() {
+fn quiet_connection_is_asked_and_given_up_without_an_answer() {
     let mut world = ready(RetryPolicy::ReadOnly);
     world.advance(Duration::ZERO);
     assert_eq!(world.conn.next_turn(), Some(world.now + 2 * TIMEOUT));
@@ -154,7 +154,7 @@ fn request_cancelled_during_an_outage_is_not_sent() {
 }
 
 #[test]
-fn the_queue_is_bounded_and_says_so() {
+fn queue_is_bounded_and_says_so() {
     let mut world = World::new(RetryPolicy::ReadOnly);
     let waker = Waker::noop();
     let large = cmd::<()>("SET").arg(("k", "x".repeat(QUEUE_BYTES)));
@@ -198,7 +198,7 @@ fn dedicated_command_is_refused_on_a_shared_connection() {
 }
 
 #[test]
-fn a_transaction_whose_watch_is_lost_does_not_run() {
+fn transaction_whose_watch_is_lost_does_not_run() {
     let mut world = ready(RetryPolicy::Idempotent);
     world.conn.shared = false;
     let waker = Waker::noop();

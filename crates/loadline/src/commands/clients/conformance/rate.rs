@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_at_its_rate_passes() {
+    fn block_at_its_rate_passes() {
         let block = patient();
         check_schedule(&block, 1, 1).unwrap();
         check_times(&block, 1).unwrap();
