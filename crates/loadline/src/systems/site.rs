@@ -29,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Interval between attempts meanwhile.
 const ASK_EVERY: Duration = Duration::from_millis(5);
 
+/// A key that shows whether a replica follows.
+const FOLLOWED: &str = "loadline:followed";
+
 /// The servers of a topology. They end when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Site(Servers);
@@ -278,11 +281,20 @@ fn follow(master: &Child, replica: &Child, interrupt: &AtomicBool) -> Result<(),
     say(&master.server(), &delay)?;
     let port = port(&master.server()).to_string();
     say(&replica.server(), &["REPLICAOF", "127.0.0.1", &port])?;
-    let mut admin = Admin::open(&Endpoint::local(replica.server()))?;
+    let mut open = Endpoint::local(master.server())
+        .open()
+        .map_err(|error| Failure::unavailable(format!("{}: {error}.", master.server())))?;
+    let mut admin = Admin::open(&Endpoint::local(master.server()))?;
+    // A replica that is online has the data of its start. The master sends its writes once the replica has said so, which
+    // can take a second; a write that it confirms shows that.
     wait_for("follows its master", interrupt, || {
         let info = admin.info(&["replication"]).ok()?;
-        (info.get("master_link_status") == Some("up")).then_some(())
-    })
+        info.get("slave0")?.contains("state=online").then_some(())?;
+        open.run(command(&["SET", FOLLOWED, "1"])).ok()?;
+        let replicas = open.run(command(&["WAIT", "1", "100"])).ok()?;
+        (replicas == OwnedReply::Integer(1)).then_some(())
+    })?;
+    say(&master.server(), &["DEL", FOLLOWED]).map(drop)
 }
 
 /// Makes `replica` the master at the address of `master`, and `master` its replica, which closes the connections of its
