@@ -35,6 +35,12 @@ pub struct Limit {
 }
 
 impl Limit {
+    /// The metric that it judges.
+    #[must_use]
+    pub fn metric(&self) -> Metric {
+        self.metric
+    }
+
     /// Whether a value of the metric keeps the limit.
     #[must_use]
     pub fn holds(&self, value: f64) -> bool {

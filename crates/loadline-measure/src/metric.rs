@@ -70,6 +70,15 @@ pub enum Metric {
     /// Share of the reads that found something.
     #[serde(rename = "hit_ratio")]
     HitRatio,
+    /// Time from a fault until every writer had a new write acknowledged; see [`failover`](crate::failover).
+    #[serde(rename = "reconnect_ns")]
+    Reconnect,
+    /// Time from a fault until a pool has its minimum of usable connections.
+    #[serde(rename = "pool_recovery_ns")]
+    PoolRecovery,
+    /// The longest time without an acknowledged write of one writer.
+    #[serde(rename = "outage_ns")]
+    Outage,
 }
 
 /// The unit of a metric.
@@ -89,7 +98,7 @@ pub enum Quantity {
 
 impl Metric {
     /// All metrics.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::Throughput,
         Self::TimePerOp,
         Self::Mean,
@@ -107,7 +116,13 @@ impl Metric {
         Self::ClientMemory,
         Self::Errors,
         Self::HitRatio,
+        Self::Reconnect,
+        Self::PoolRecovery,
+        Self::Outage,
     ];
+
+    /// The metrics of a fault.
+    pub const FAULT: [Self; 3] = [Self::Reconnect, Self::PoolRecovery, Self::Outage];
 
     /// The metrics of work.
     pub const WORK: [Self; 2] = [Self::ServerInstructions, Self::ClientInstructions];
@@ -133,6 +148,9 @@ impl Metric {
             Self::ClientMemory => "client_bytes_per_connection",
             Self::Errors => "error_share",
             Self::HitRatio => "hit_ratio",
+            Self::Reconnect => "reconnect_ns",
+            Self::PoolRecovery => "pool_recovery_ns",
+            Self::Outage => "outage_ns",
         }
     }
 
@@ -157,6 +175,9 @@ impl Metric {
             Self::ClientMemory => "client_memory",
             Self::Errors => "errors",
             Self::HitRatio => "hit_ratio",
+            Self::Reconnect => "reconnect",
+            Self::PoolRecovery => "pool_recovery",
+            Self::Outage => "outage",
         }
     }
 
@@ -266,6 +287,7 @@ impl Metric {
             Self::ClientMemory => case.cost.client_bytes_per_connection,
             Self::Errors => per_op(case.error_count(), case.ops),
             Self::HitRatio => case.hit_ratio,
+            Self::Reconnect | Self::PoolRecovery | Self::Outage => None,
         }
     }
 

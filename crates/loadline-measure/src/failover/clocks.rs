@@ -20,6 +20,8 @@ pub struct Clocks {
     pub fault_ns: u64,
     /// From the fault to the first error or timeout of a writer; `None` if none had one.
     pub detection_ns: Option<u64>,
+    /// From the start of the load to its end.
+    pub end_ns: u64,
     /// From the fault to its end; `None` if it did not end by itself or has no length.
     pub fault_end_ns: Option<u64>,
     /// From the fault until a server accepted writes again; `None` if it never stopped accepting them or was not watched.
@@ -27,6 +29,11 @@ pub struct Clocks {
     /// From the fault until each writer had a write acknowledged that it called after the fault, the slowest writer
     /// counting; `None` if one had none until the end of the load.
     pub first_write_ns: Option<u64>,
+    /// Whether the writers had a pool.
+    pub has_pool: bool,
+    /// From the fault until the pool had its minimum of usable connections: the end of the first check that began after the
+    /// fault and got an answer on each; `None` if there was none until the end of the load.
+    pub pool_recovery_ns: Option<u64>,
     /// From the fault until the first of 50 writes, due one after the other, whose median response time was at most 10 %
     /// longer than that before the fault; `None` if there were none, or too few writes before.
     pub recovery_ns: Option<u64>,
@@ -79,6 +86,9 @@ pub fn clocks(history: &History) -> Clocks {
         detection_ns: detected.map(since_fault),
         fault_end_ns: history.fault_end_ns.map(since_fault),
         ready_ns: history.ready_ns.map(since_fault),
+        end_ns: history.end_ns,
+        has_pool: history.pool_checks.is_some(),
+        pool_recovery_ns: pool_recovery(history).map(since_fault),
         recovery_ns: recovery(history).map(since_fault),
         first_write_ns: first_writes
             .and_then(|all| all.into_iter().max())
@@ -107,6 +117,13 @@ fn recovery(history: &History) -> Option<u64> {
     let mut groups = after.chunks_exact(TOGETHER);
     let as_before = groups.find(|group| typical(group).is_some_and(|ns| ns <= AS_BEFORE * before));
     Some(as_before?.first()?.due_ns)
+}
+
+/// When the pool was usable, by a check that began after the fault.
+fn pool_recovery(history: &History) -> Option<u64> {
+    let checks = history.pool_checks.iter().flatten();
+    let after = checks.filter(|(begun, _)| *begun >= history.fault_ns);
+    after.map(|(_, ended)| *ended).min()
 }
 
 fn by_writer(history: &History) -> BTreeMap<u32, Vec<&Operation>> {

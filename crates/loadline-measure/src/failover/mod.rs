@@ -129,6 +129,8 @@ pub struct History {
     pub fault_end_ns: Option<u64>,
     /// When a server accepted writes again, if it was watched.
     pub ready_ns: Option<u64>,
+    /// Checks of the pool that found its minimum of connections usable, if the writers have one: begin and end.
+    pub pool_checks: Option<Vec<(u64, u64)>>,
     /// When the load ended.
     pub end_ns: u64,
 }
@@ -145,8 +147,20 @@ pub struct Failover {
     pub rate: u64,
     /// The number of writers, which take turns.
     pub writers: u64,
+    /// The smallest and the largest number of connections, if the writers have a pool.
+    pub pool: Option<PoolSize>,
     /// One for each fault.
     pub trials: Vec<Trial>,
+}
+
+/// The size of a pool, in connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PoolSize {
+    /// The fewest.
+    pub min: u64,
+    /// The most.
+    pub max: u64,
 }
 
 /// The load during one fault.
@@ -170,6 +184,15 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// The fault, with the durability where it matters.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.fault {
+            Fault::Kill => format!("{}, {}", self.fault, self.durability),
+            _ => self.fault.to_string(),
+        }
+    }
+
     /// Acknowledged writes that are not in the server.
     #[must_use]
     pub fn lost(&self) -> u64 {

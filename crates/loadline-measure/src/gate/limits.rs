@@ -2,8 +2,10 @@
 
 use super::baseline::{BaselineRun, Measured};
 use super::judgement::{Outcome, Row, RowVerdict};
+use crate::failover::Trial;
 use crate::histogram::{LatencySummary, SAMPLES_BEYOND};
 use crate::limit::Limit;
+use crate::metric::Metric;
 use crate::record::Case;
 use crate::words;
 
@@ -49,6 +51,57 @@ pub fn of_cases(cases: &[Case], limits: &[Limit]) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// One row per limit and fault that it concerns. A fault is a case by its name.
+///
+/// Where the load ended before an outage, the time that passed until then breaks a limit, or leaves it open.
+#[must_use]
+pub fn of_trials(trials: &[Trial], limits: &[Limit]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for limit in limits {
+        let before = rows.len();
+        let concerned = trials
+            .iter()
+            .filter(|trial| limit.concerns(trial.fault.as_str()));
+        rows.extend(concerned.map(|trial| row_of_trial(limit, trial)));
+        if rows.len() == before {
+            rows.push(absent(limit));
+        }
+    }
+    rows
+}
+
+fn row_of_trial(limit: &Limit, trial: &Trial) -> Row {
+    let clocks = &trial.clocks;
+    let until_end = clocks.end_ns.saturating_sub(clocks.fault_ns);
+    // The second value: whether the load ended before.
+    let since_fault = |ns: Option<u64>| ns.map_or((until_end, true), |ns| (ns, false));
+    let value = match limit.metric {
+        Metric::Reconnect => Some(since_fault(clocks.first_write_ns)),
+        Metric::PoolRecovery if clocks.has_pool => Some(since_fault(clocks.pool_recovery_ns)),
+        Metric::Outage => clocks.outage.map(|gap| (gap.length_ns(), gap.is_open)),
+        _ => None,
+    };
+    let row = Row {
+        limit: Some(limit.to_string()),
+        candidate: value.map(|(ns, _)| ns as f64),
+        ..Row::unknown(&trial.name(), limit.metric)
+    };
+    let (verdict, evidence) = match value {
+        None => (RowVerdict::Inconclusive, untold(limit)),
+        Some((ns, true)) if limit.holds(ns as f64) => {
+            let ended = words::duration(ns as f64);
+            let why = format!("the load ended after {ended}, too early to judge {limit}");
+            (RowVerdict::Inconclusive, why)
+        }
+        Some((ns, _)) => judged(limit, ns as f64, None),
+    };
+    Row {
+        verdict,
+        evidence: format!("{}: {evidence}", trial.name()),
+        ..row
+    }
 }
 
 /// The outcome of the limits: critical if one is broken, inconclusive if one could not be judged.
@@ -171,6 +224,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::failover::{Clocks, Fault};
     use crate::gate::baseline::BaselineCase;
     use crate::metric::Metric;
 
@@ -189,6 +243,42 @@ mod tests {
         BaselineRun {
             cases,
             ..BaselineRun::default()
+        }
+    }
+
+    #[test]
+    fn limits_of_faults_judge_times_and_leave_open_what_the_load_did_not_show() {
+        let trial = |fault: Fault, first_write_ns, pool_recovery_ns| Trial {
+            fault,
+            clocks: Clocks {
+                fault_ns: 500,
+                end_ns: 2_500,
+                has_pool: true,
+                first_write_ns,
+                pool_recovery_ns,
+                ..Clocks::default()
+            },
+            ..Trial::default()
+        };
+        let trials = [
+            trial(Fault::Stop, Some(900), None),
+            trial(Fault::Reset, Some(1_000), Some(3)),
+        ];
+        for (limit, verdicts) in [
+            (
+                "reconnect<1us",
+                &[RowVerdict::Equivalent, RowVerdict::Critical][..],
+            ),
+            ("stop.reconnect<=900ns", &[RowVerdict::Equivalent]),
+            // The load ended after 2 us: longer than 1.5 us for certain, and perhaps shorter than 3 us.
+            ("stop.pool_recovery<1500ns", &[RowVerdict::Critical]),
+            ("stop.pool_recovery<3us", &[RowVerdict::Inconclusive]),
+            ("outage<1s", &[RowVerdict::Inconclusive; 2]),
+            ("cut.reconnect<1s", &[RowVerdict::Inconclusive]),
+        ] {
+            let rows = of_trials(&trials, &[limit.parse().unwrap()]);
+            let found: Vec<RowVerdict> = rows.iter().map(|row| row.verdict).collect();
+            assert_eq!(found, verdicts, "{limit}: {rows:?}");
         }
     }
 

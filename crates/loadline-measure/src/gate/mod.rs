@@ -27,6 +27,8 @@ mod work;
 pub use baseline::{Baseline, BaselineCase, BaselineRun, Measured};
 pub use candidate::Candidate;
 pub use judgement::{Basis, Judgement, Outcome, Policy, Row, RowVerdict, SCHEMA};
-pub use limits::{of_cases as limits_of_cases, of_run as limits_of_run, outcome_of};
+pub use limits::{
+    of_cases as limits_of_cases, of_run as limits_of_run, of_trials as limits_of_trials, outcome_of,
+};
 pub use strict::{Thresholds, judge, judge_by};
 pub use work::of_two as of_works;

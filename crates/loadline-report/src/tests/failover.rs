@@ -28,7 +28,10 @@ fn audit(kind: Kind, loss: Option<Loss>, twice: Option<u64>) -> Audit {
 fn clocks(outage_ms: u64, is_open: bool) -> Clocks {
     Clocks {
         fault_ns: 500 * MS,
+        end_ns: 2_000 * MS,
         fault_end_ns: None,
+        has_pool: false,
+        pool_recovery_ns: None,
         recovery_ns: Some((outage_ms + 100) * MS),
         detection_ns: Some(MS / 2),
         ready_ns: Some(outage_ms * MS / 2),
@@ -112,6 +115,7 @@ pub(super) fn record() -> Record {
         client: "loadline-client".to_owned(),
         rate: 2_000,
         writers: 6,
+        pool: None,
         trials: vec![kill, cut],
     });
     record

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use super::ResultArgs;
+use super::{LimitArgs, ResultArgs};
 use crate::units;
 
 pub(super) const HELP: &str = "\
@@ -14,6 +14,7 @@ Examples:
   loadline failover cluster --fault kill,stop
   loadline failover embedded --durability process,always --fault kill --html failover.html
   loadline failover standalone --fault cut --rate 5k --json failover.json
+  loadline failover sentinel --workload manager --limit 'reconnect<1s' --limit 'kill.pool_recovery<2s'
 
 Topologies, started on loopback for the run and removed afterwards:
   standalone   one redis-server (the default)
@@ -34,8 +35,11 @@ Faults:
 Writers send SET and INCR to new keys at a rate (open loop) before, during and after the fault.
 Then every key is read: the report says which acknowledged writes are lost, which writes were
 executed twice, and how long nobody could write. docs/failover.md explains audit and clocks.
-Exit codes: 0 done, 64 usage, 69 a server or program is unavailable, 70 internal error (also if
-the counts do not add up), 130 interrupted.";
+Limits: reconnect (until every writer had a new write acknowledged), outage, and with --workload
+manager pool_recovery (until two connections of the pool are usable); `default` selects
+reconnect<1s and pool_recovery<2s.
+Exit codes: 0 done, 2 a limit is broken, 3 inconclusive (with --strict), 64 usage, 69 a server or program is unavailable,
+70 internal error (also if the counts do not add up), 130 interrupted.";
 
 /// What happens to my writes when the server goes away?
 #[derive(Debug, Args)]
@@ -58,6 +62,9 @@ pub(crate) struct FailoverArgs {
     /// Number of writers, which share one client [default: 6]
     #[arg(long, value_name = "N", value_parser = units::small_count, help_heading = "Load")]
     pub(crate) writers: Option<u32>,
+    /// Load of an application, in place of one shared connection
+    #[arg(long, value_enum, value_name = "NAME", help_heading = "Load")]
+    pub(crate) workload: Option<FailoverWorkload>,
     /// Time of the load after the fault [default: 2s, or 4s to 7s where it takes longer]
     #[arg(long, value_name = "T", value_parser = units::duration, help_heading = "Load")]
     pub(crate) duration: Option<Duration>,
@@ -65,5 +72,17 @@ pub(crate) struct FailoverArgs {
     #[arg(long, hide_short_help = true, value_name = "N", help_heading = "Load")]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    /// Exit with 3 if a limit cannot be judged
+    #[arg(long, requires = "limit", help_heading = "Limits")]
+    pub(crate) strict: bool,
+    #[command(flatten)]
     pub(crate) results: ResultArgs,
+}
+
+/// The load of an application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailoverWorkload {
+    /// The Redis manager of a game server: a pool of 2 to 10 connections
+    Manager,
 }

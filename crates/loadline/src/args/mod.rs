@@ -26,7 +26,7 @@ pub(crate) use capacity::CapacityArgs;
 pub(crate) use clean::CleanArgs;
 pub(crate) use clients::ClientsArgs;
 pub(crate) use engines::{EngineArgs, EngineOpArg, EngineStep, EngineWorkloadArg, EnginesArgs};
-pub(crate) use failover::FailoverArgs;
+pub(crate) use failover::{FailoverArgs, FailoverWorkload};
 pub(crate) use groups::{
     ChoiceArgs, ConnectionArgs, DataArgs, DisplayArgs, LengthArgs, LoadArgs, LoginArgs, OutputArgs,
     PathArgs, PlanArgs, ResultArgs, TlsArgs, TrafficArgs,

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use loadline_client::{Error, OwnedReply, cmd};
+use loadline_client::pool::{self, Pool};
+use loadline_client::{Cmd, Error, OwnedReply, cmd};
 use loadline_load::pacing::{ArrivalProcess, Arrivals};
 use loadline_measure::failover::{Kind, Operation, Outcome, WriteId};
 use tokio::task::{JoinSet, LocalSet};
@@ -24,6 +25,8 @@ pub(crate) const KINDS: [Kind; 2] = [Kind::Set, Kind::Incr];
 const GRACE: Duration = Duration::from_secs(5);
 /// Interval at which an interrupt is looked for meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Interval between checks of a pool.
+const CHECK_EVERY: Duration = Duration::from_millis(10);
 /// Keys that are read at once.
 const READ_TOGETHER: usize = 500;
 /// Kinds of errors that are counted separately.
@@ -40,6 +43,25 @@ pub(crate) struct Writers {
     /// Writes per second of all writers.
     pub(crate) rate: u64,
     pub(crate) time: Duration,
+    /// The pool through which they write; `None` if they share one connection.
+    pub(crate) pool: Option<pool::Limits>,
+}
+
+/// The way of a write to the client.
+#[derive(Debug, Clone)]
+enum Route {
+    Shared(SharedConnection),
+    /// A connection of the pool for each write.
+    Pool(Pool),
+}
+
+impl Route {
+    async fn run(&self, request: Cmd<OwnedReply>) -> Result<OwnedReply, Error> {
+        match self {
+            Self::Shared(connection) => connection.run(request).await,
+            Self::Pool(pool) => pool.get().await?.run(request).await,
+        }
+    }
 }
 
 /// The writes of a load.
@@ -52,6 +74,8 @@ pub(crate) struct Written {
     pub(crate) errors: Vec<String>,
     /// The end of the load, in nanoseconds since its start.
     pub(crate) end_ns: u64,
+    /// Checks of the pool that found it usable, if there is one: begin and end.
+    pub(crate) pool_checks: Option<Vec<(u64, u64)>>,
 }
 
 impl Writers {
@@ -69,24 +93,37 @@ impl Writers {
             .build()
             .map_err(|error| Failure::new(Exit::Internal, format!("No runtime: {error}.")))?;
         LocalSet::new().block_on(&runtime, async {
-            let connection = self
-                .connector
-                .shared()
-                .await
-                .map_err(|error| unreachable(&error))?;
+            let route = self.route().await.map_err(|error| unreachable(&error))?;
             let start = Instant::now();
             // The receiver is gone only if the fault has failed.
             let _ = begun.send(start);
-            Ok(self.write(&connection, start, is_over).await)
+            let checks = Rc::new(RefCell::new(Vec::new()));
+            let checking = match (&route, self.pool) {
+                (Route::Pool(pool), Some(limits)) => {
+                    let check = check(pool.clone(), limits.min, start, Rc::clone(&checks));
+                    Some(tokio::task::spawn_local(check))
+                }
+                _ => None,
+            };
+            let mut written = self.write(&route, start, is_over).await;
+            if let Some(checking) = checking {
+                checking.abort();
+                written.pool_checks = Some(checks.take());
+            }
+            Ok(written)
         })
     }
 
-    async fn write(
-        &self,
-        connection: &SharedConnection,
-        start: Instant,
-        is_over: impl Fn() -> bool,
-    ) -> Written {
+    async fn route(&self) -> Result<Route, Error> {
+        if let Some(limits) = self.pool
+            && let Some(pool) = self.connector.pool(limits).await
+        {
+            return pool.map(Route::Pool);
+        }
+        self.connector.shared().await.map(Route::Shared)
+    }
+
+    async fn write(&self, route: &Route, start: Instant, is_over: impl Fn() -> bool) -> Written {
         let written = Rc::new(RefCell::new(Written::default()));
         let mut tasks = JoinSet::new();
         let mut arrivals = Arrivals::new(self.rate as f64, ArrivalProcess::Uniform, 0, 1, 0);
@@ -102,8 +139,8 @@ impl Writers {
                 // A load that is late must not keep replies waiting.
                 tokio::task::yield_now().await;
             }
-            let connection = connection.clone();
-            tasks.spawn_local(self.one((number, due_ns), connection, start, Rc::clone(&written)));
+            let route = route.clone();
+            tasks.spawn_local(self.one((number, due_ns), route, start, Rc::clone(&written)));
             number += 1;
             while tasks.try_join_next().is_some() {}
         }
@@ -129,7 +166,7 @@ impl Writers {
     fn one(
         &self,
         (number, due_ns): (u64, u64),
-        connection: SharedConnection,
+        route: Route,
         start: Instant,
         written: Rc<RefCell<Written>>,
     ) -> impl Future<Output = ()> + use<> {
@@ -155,7 +192,7 @@ impl Writers {
                 error: None,
                 executions: 0,
             });
-            let replied = connection.run(request).await;
+            let replied = route.run(request).await;
             let now_ns = nanoseconds(start.elapsed());
             written
                 .borrow_mut()
@@ -198,6 +235,31 @@ impl Writers {
             }
         }
         Ok(())
+    }
+}
+
+/// Notes again and again when `count` connections of the pool answered at the same time.
+async fn check(pool: Pool, count: usize, start: Instant, checks: Rc<RefCell<Vec<(u64, u64)>>>) {
+    loop {
+        let begun_ns = nanoseconds(start.elapsed());
+        let mut lent = Vec::with_capacity(count);
+        while lent.len() < count {
+            let Ok(connection) = pool.get().await else {
+                break;
+            };
+            lent.push(connection);
+        }
+        let mut answers = 0;
+        for connection in &mut lent {
+            let answer = connection.run(cmd::<OwnedReply>("PING")).await;
+            answers += usize::from(answer.is_ok());
+        }
+        drop(lent);
+        if answers == count {
+            let ended_ns = nanoseconds(start.elapsed());
+            checks.borrow_mut().push((begun_ns, ended_ns));
+        }
+        tokio::time::sleep(CHECK_EVERY).await;
     }
 }
 
@@ -260,6 +322,7 @@ fn word(error: &Error) -> &str {
         Error::Login { .. } => "login",
         Error::Cluster(_) => "no node",
         Error::Closed { .. } => "closed",
+        Error::Pool { .. } => "no free connection",
         _ => "other",
     }
 }

@@ -1,6 +1,7 @@
 //! Connections of loadline-client to a target.
 
 use loadline_client::cluster::{self, Cluster, Node};
+use loadline_client::pool::{self, Pool};
 use loadline_client::{Client, Error, Protocol, Request, Tls, blocking, multiplexed};
 
 use super::connect::builder;
@@ -104,6 +105,16 @@ impl Connector {
                 let builder = cluster::Builder::clone(builder);
                 builder.open().await.map(SharedConnection::Cluster)
             }
+        }
+    }
+}
+
+impl Connector {
+    /// Opens a pool of connections to a server; `None` for a cluster.
+    pub(crate) async fn pool(&self, limits: pool::Limits) -> Option<Result<Pool, Error>> {
+        match self {
+            Self::Server(client) => Some(client.pool(limits).await),
+            Self::Cluster(_) => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use loadline_measure::Record;
-use loadline_measure::failover::{Audit, Failover, Fault, Trial};
+use loadline_measure::failover::{Audit, Failover, Fault, PoolSize, Trial};
 use loadline_measure::record::Answer;
 
 use crate::children::nodes;
@@ -125,6 +125,40 @@ fn faults_of_connections_lose_and_repeat_nothing() {
         "{report}"
     );
     assert!(cut.clocks.detection_ns.is_some(), "{report}");
+}
+
+#[test]
+fn manager_is_held_to_its_limits_by_the_exit_code() {
+    let dir = Dir::new();
+    let words = "failover embedded --workload manager --fault client-kill --duration 700ms --rate 1k \
+                 --limit client-kill.pool_recovery<20s --limit reconnect<1ns --json out.json";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let ended = dir.run(&words);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    let report = ended
+        .stdout
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    for part in [
+        "with a pool of 2 to 10 connections",
+        "pass: client-kill.pool_recovery<20s",
+        "fail: reconnect<1ns",
+        "loadline: failover: critical (2)",
+    ] {
+        assert!(report.contains(part), "{part}\n{}", ended.stdout);
+    }
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    let Answer::Failover(answer) = record.answer else {
+        panic!("{:?}", record.answer);
+    };
+    assert_eq!(answer.pool, Some(PoolSize { min: 2, max: 10 }));
+    let trial = &answer.trials[0];
+    // More than one connection is lent at a time, and all were closed.
+    assert!(
+        trial.faults > 1 && trial.twice() + trial.lost() == 0,
+        "{trial:?}"
+    );
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use loadline_measure::failover::{Timeline, Trial};
 use loadline_measure::words;
 
-use super::name;
 use crate::document::{
     self, Axis, Block, Cell, Column, Mark, Panel, Plot, Row, RowGroup, Scale, Section, Strip,
     Table, Unit,
@@ -34,7 +33,7 @@ fn of_trial(trial: &Trial) -> document::Timeline {
     let line = &trial.timeline;
     let strips = strips(line);
     document::Timeline {
-        caption: name(trial),
+        caption: trial.name(),
         interval_ns: line.interval_ns as f64,
         table: table(trial, &strips),
         panels: panels(strips),
@@ -125,6 +124,7 @@ fn marks(trial: &Trial) -> Vec<Mark> {
         ("fault ends", clocks.fault_end_ns),
         ("ready", clocks.ready_ns),
         ("first write", clocks.first_write_ns),
+        ("pool", clocks.pool_recovery_ns),
     ];
     let marks = events.into_iter().filter_map(|(label, since_fault)| {
         Some(Mark {
@@ -166,7 +166,7 @@ fn table(trial: &Trial, strips: &Strips) -> Table {
         }
     });
     Table {
-        caption: format!("Course of the load: {}", name(trial)),
+        caption: format!("Course of the load: {}", trial.name()),
         columns,
         groups: vec![RowGroup {
             title: String::new(),

@@ -2,7 +2,9 @@
 
 mod course;
 
-use loadline_measure::failover::{Audit, Clocks, Failover, Fault, Gap, Topology, Trial, WriteId};
+use loadline_measure::failover::{
+    Audit, Clocks, Failover, Fault, Gap, PoolSize, Topology, Trial, WriteId,
+};
 use loadline_measure::words;
 
 use super::NOTHING;
@@ -13,12 +15,13 @@ use crate::document::{Block, Cell, Column, Item, Row, RowGroup, Section, Table, 
 const MOST_KINDS: usize = 4;
 
 /// Legend of the tables.
-pub(super) const LEGEND: [&str; 6] = [
+pub(super) const LEGEND: [&str; 7] = [
     "acked: confirmed by a reply. lost: acked, and not in the server afterwards. refused: not executed, as the client reported.",
     "unknown: the client reported that the write may have been executed; there: those of them that are in the server.",
     "twice: executed more than once. Each write has a key of its own, and the value of an INCR is the number of its executions; a second SET does not show.",
     "detection: from the fault to the first error of a writer. ready: until the server, or the one in its place, accepts writes. first write: until each writer had a new write acknowledged.",
     "recovery: until the median response time of 50 writes was at most 10 % longer than that before the fault.",
+    "pool: until a check that began after the fault got an answer on the smallest number of connections of the pool.",
     "outage: the longest time without an acknowledged write of one writer. Writes are due at a rate (open loop), so none is missing while nothing is answered.",
 ];
 
@@ -58,7 +61,7 @@ fn losses(answer: &Failover) -> String {
         return format!("none of {all} acknowledged writes was lost");
     };
     let [lost, all] = [worst.lost(), worst.acknowledged()].map(words::amount);
-    let name = name(worst);
+    let name = worst.name();
     match lossy.len() {
         1 => format!("acknowledged writes were lost: {lost} of {all} with {name}"),
         count => format!(
@@ -86,14 +89,6 @@ fn total(answer: &Failover, of: impl Fn(&Trial) -> u64) -> u64 {
     answer.trials.iter().map(of).fold(0, u64::saturating_add)
 }
 
-/// The fault, with the durability where it matters.
-fn name(trial: &Trial) -> String {
-    match trial.fault {
-        Fault::Kill => format!("{}, {}", trial.fault, trial.durability),
-        _ => trial.fault.to_string(),
-    }
-}
-
 fn length(gap: &Gap) -> String {
     let least = if gap.is_open { "at least " } else { "" };
     format!("{least}{}", words::duration(gap.length_ns() as f64))
@@ -113,11 +108,16 @@ pub(super) fn sections(answer: &Failover) -> Vec<Option<Section>> {
 
 fn audits(answer: &Failover) -> Option<Section> {
     let groups = answer.trials.iter().map(|trial| RowGroup {
-        title: format!("{}: {}", name(trial), effect(trial, &answer.topology)),
+        title: format!("{}: {}", trial.name(), effect(trial, &answer.topology)),
         rows: trial_rows(trial),
     });
+    let pool = answer
+        .pool
+        .map_or_else(String::new, |PoolSize { min, max }| {
+            format!(" with a pool of {min} to {max} connections")
+        });
     let caption = format!(
-        "Writes of {} at {} per second through {}",
+        "Writes of {} at {} per second through {}{pool}",
         words::plural(answer.writers, "writer"),
         words::amount(answer.rate),
         answer.client
@@ -253,30 +253,37 @@ fn moment(at_ns: u64, fault_ns: u64) -> String {
 
 fn clocks(answer: &Failover) -> Option<Section> {
     let heading = "Times of the outage, from the fault on";
+    let has_pool = answer.pool.is_some();
+    let mut columns = vec![
+        Column::text("fault", 0),
+        Column::figure("detection", 1),
+        Column::figure("ready", 2),
+        Column::figure("first write", 0),
+        Column::figure("recovery", 2),
+        Column::figure("outage", 0),
+    ];
+    if has_pool {
+        columns.push(Column::figure("pool", 0));
+    }
+    let rows = answer.trials.iter();
     let table = Table {
         caption: heading.to_owned(),
-        columns: vec![
-            Column::text("fault", 0),
-            Column::figure("detection", 1),
-            Column::figure("ready", 2),
-            Column::figure("first write", 0),
-            Column::figure("recovery", 2),
-            Column::figure("outage", 0),
-        ],
+        columns,
         groups: vec![RowGroup {
             title: String::new(),
-            rows: answer.trials.iter().map(clock_row).collect(),
+            rows: rows.map(|trial| clock_row(trial, has_pool)).collect(),
         }],
     };
     Section::new(heading, vec![Block::Table(table)])
 }
 
-fn clock_row(trial: &Trial) -> Row {
+fn clock_row(trial: &Trial, has_pool: bool) -> Row {
     let Clocks {
         detection_ns,
         ready_ns,
         first_write_ns,
         recovery_ns,
+        pool_recovery_ns,
         outage,
         ..
     } = &trial.clocks;
@@ -285,15 +292,22 @@ fn clock_row(trial: &Trial) -> Row {
         None => Cell::new(Tone::Bad, "none"),
         known => time(known),
     };
+    let mut cells = vec![
+        trial.name().into(),
+        time(detection_ns),
+        time(ready_ns),
+        first_write,
+        time(recovery_ns),
+        shown(outage.as_ref().map(length)),
+    ];
+    if has_pool {
+        cells.push(match pool_recovery_ns {
+            None => Cell::new(Tone::Bad, "none"),
+            known => time(known),
+        });
+    }
     Row {
-        cells: vec![
-            name(trial).into(),
-            time(detection_ns),
-            time(ready_ns),
-            first_write,
-            time(recovery_ns),
-            shown(outage.as_ref().map(length)),
-        ],
+        cells,
         ..Row::default()
     }
 }

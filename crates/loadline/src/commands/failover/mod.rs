@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 
 use loadline_load::Control;
 use loadline_measure::failover::{
-    Failover, Fault, History, Trial, audit, clocks, errors, timeline,
+    Failover, Fault, History, PoolSize, Trial, audit, clocks, errors, timeline,
 };
+use loadline_measure::gate;
 use loadline_measure::record::Answer;
 
+use super::run::judge;
 use super::surroundings;
 use crate::args::FailoverArgs;
 use crate::exit::{Exit, Failure};
@@ -51,7 +53,11 @@ pub(super) fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
         &args.results,
         &plan.describe(),
         |shell| measure(&plan, shell),
-        |_, _, _| {},
+        |record, _, results| {
+            if !plan.limits.is_empty() && !record.run.cut_short {
+                judge(&record.limits, args.strict, results);
+            }
+        },
     )
 }
 
@@ -63,10 +69,15 @@ fn measure(plan: &FailoverPlan, shell: &Shell) -> Result<Recorded, Failure> {
             client: CLIENT.to_owned(),
             rate: plan.rate,
             writers: plan.writers.into(),
+            pool: plan.pool.map(|pool| PoolSize {
+                min: pool.min as u64,
+                max: pool.max as u64,
+            }),
             trials: Vec::new(),
         };
         let result = trials(plan, session, &mut answer.trials);
         if !answer.trials.is_empty() {
+            session.record.limits = gate::limits_of_trials(&answer.trials, &plan.limits);
             session.record.answer = Answer::Failover(answer);
         }
         result
@@ -140,6 +151,7 @@ fn one_trial(
         tags: site.tags(plan.writers),
         prefix,
         rate: plan.rate,
+        pool: plan.pool,
         time: trial.lead + trial.after,
     };
     let (start, happened, written) = load(&writers, trial, site, path.as_ref(), control)?;
@@ -245,6 +257,7 @@ fn audited(
         fault_ns: since_start(happened.began),
         fault_end_ns: happened.ended.map(since_start),
         ready_ns: happened.ready.map(since_start),
+        pool_checks: written.pool_checks,
         end_ns: written.end_ns,
     };
     let audits = audit(&history, &written.sent).map_err(|why| {

@@ -1,17 +1,20 @@
 //! The plan of `loadline failover`: servers, faults, and the load around each of them.
 
+mod limits;
 mod scripts;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use loadline_client::pool;
 use loadline_link::script::Script;
+use loadline_measure::Limit;
 use loadline_measure::failover::{Fault, Topology};
 use serde_json::{Value, json};
 
 use super::description::Description;
 use super::{Estimate, Plan, Surroundings};
-use crate::args::{ChoiceArgs, FailoverArgs};
+use crate::args::{ChoiceArgs, FailoverArgs, FailoverWorkload};
 use crate::exit::Failure;
 use crate::spelling::Durability;
 use crate::units::{count_text, duration_text, nanoseconds};
@@ -46,6 +49,9 @@ pub(crate) struct FailoverPlan {
     pub(crate) program: PathBuf,
     pub(crate) rate: u64,
     pub(crate) writers: u32,
+    /// The pool of the writers; `None` if they share one connection.
+    pub(crate) pool: Option<pool::Limits>,
+    pub(crate) limits: Vec<Limit>,
     pub(crate) trials: Vec<TrialPlan>,
 }
 
@@ -79,6 +85,7 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
     }
     let (rate, writers) = load(args)?;
     let classes = classes(args, &topology)?;
+    let pool = pool(args.workload, &topology)?;
     let choices = ChoiceArgs {
         seed: args.seed,
         ..ChoiceArgs::default()
@@ -116,6 +123,8 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
             .unwrap_or_else(|| DEFAULT_PROGRAM.into()),
         rate,
         writers,
+        limits: limits::resolve(&args.limits, pool.is_some(), &trials)?,
+        pool,
         trials,
     })
 }
@@ -152,6 +161,21 @@ fn load(args: &FailoverArgs) -> Result<(u64, u32), Failure> {
         ));
     }
     Ok((rate, writers))
+}
+
+/// The pool of a workload.
+fn pool(
+    workload: Option<FailoverWorkload>,
+    topology: &Topology,
+) -> Result<Option<pool::Limits>, Failure> {
+    match workload {
+        None => Ok(None),
+        Some(FailoverWorkload::Manager) if *topology == Topology::Cluster => Err(Failure::usage(
+            "--workload manager: loadline-client has no pool of connections to a cluster; use another topology.",
+        )),
+        // Those of the manager are the defaults of the client: 2 to 10.
+        Some(FailoverWorkload::Manager) => Ok(Some(pool::Limits::default())),
+    }
 }
 
 fn topology(text: Option<&str>) -> Result<Topology, Failure> {
@@ -285,6 +309,9 @@ impl FailoverPlan {
         out.entry("program", self.program.display().to_string());
         out.entry("rate", self.rate);
         out.entry("writers", self.writers);
+        out.entry("pool", self.pool.map(|pool| [pool.min, pool.max]));
+        let limits: Vec<String> = self.limits.iter().map(ToString::to_string).collect();
+        out.entry("limits", limits.clone());
         out.entry("seed", self.base.seed);
         let scripts = self.trials.iter().filter_map(|trial| {
             let script = trial.script.as_ref()?;
@@ -307,9 +334,12 @@ impl FailoverPlan {
         });
         out.section("Load");
         out.line(format!(
-            "{} writes per second (SET, INCR) of {} writers through one loadline-client, seed {}",
+            "{} writes per second (SET, INCR) of {} writers through one loadline-client{}, seed {}",
             count_text(self.rate),
             self.writers,
+            self.pool.map_or_else(String::new, |pool| {
+                format!(" with a pool of {} to {} connections", pool.min, pool.max)
+            }),
             self.base.seed
         ));
         out.section("Faults");
@@ -321,6 +351,10 @@ impl FailoverPlan {
                 duration_text(trial.lead),
                 duration_text(trial.after)
             ));
+        }
+        if !limits.is_empty() {
+            out.section("Limits");
+            limits.into_iter().for_each(|limit| out.line(limit));
         }
         out
     }

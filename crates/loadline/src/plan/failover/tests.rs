@@ -103,10 +103,33 @@ fn impossible_failovers_are_refused() {
         (&["embedded", "--server", "redis-server"], "our own server"),
         (&["--rate", "1M"], "at most 100,000"),
         (&["--writers", "1001"], "expected 1 to 1000"),
+        (
+            &["cluster", "--workload", "manager"],
+            "no pool of connections to a cluster",
+        ),
+        (&["--limit", "default"], "add --workload manager"),
+        (&["--limit", "p99<1ms"], "reconnect, pool_recovery, outage"),
+        (
+            &["--limit", "pool_recovery<2s"],
+            "no pool without --workload manager",
+        ),
+        (
+            &["--fault", "cut", "--limit", "kill.outage<2s"],
+            "unknown fault: expected cut",
+        ),
         (&["--duration", "1ms"], "from 100ms to"),
     ] {
         let failure = resolved(words).expect_err(&words.join(" "));
         assert_eq!(failure.exit(), Exit::Usage);
         assert!(failure.to_string().contains(reason), "{words:?}: {failure}");
     }
+}
+
+#[test]
+fn manager_has_a_pool_and_the_limits_of_its_write_up() {
+    let plan = resolved(&["--workload", "manager", "--limit", "default"]).unwrap();
+    assert_eq!(plan.pool.map(|pool| (pool.min, pool.max)), Some((2, 10)));
+    let json = plan.to_json();
+    assert_eq!(json["limits"][0], "reconnect<1s");
+    assert_eq!(json["limits"][1], "pool_recovery<2s");
 }
