@@ -3,7 +3,7 @@
 use std::hash::BuildHasher as _;
 use std::ops::Deref;
 
-use super::{Expired, Keyspace, lock_expired};
+use super::{Expired, Keyspace, WORD_BITS, lock_expired};
 use crate::index::Position;
 use crate::record::Outside;
 use crate::shard::{Passed, Shard, ShardLock, lock};
@@ -24,6 +24,8 @@ pub(super) struct Locked<'k> {
     hash: u64,
     /// Bytes and keys when it was locked, where they are counted.
     was: (usize, usize),
+    /// Whether something in it had an expiry when it was locked.
+    could_expire: bool,
 }
 
 impl<'k> Locked<'k> {
@@ -43,12 +45,14 @@ impl<'k> Locked<'k> {
             Some(_) => (shard.charged_bytes(), shard.len()),
             None => (0, 0),
         };
+        let could_expire = shard.can_expire();
         Self {
             keyspace,
             shard,
             index,
             hash,
             was,
+            could_expire,
         }
     }
 
@@ -328,6 +332,15 @@ impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
         let keyspace = self.keyspace;
+        let can_expire = self.shard.can_expire();
+        if can_expire != self.could_expire {
+            let bits = &keyspace.can_expire[self.index / WORD_BITS];
+            let bit = 1 << (self.index % WORD_BITS);
+            match can_expire {
+                true => bits.fetch_or(bit, Ordering::Relaxed),
+                false => bits.fetch_and(!bit, Ordering::Relaxed),
+            };
+        }
         if keyspace.victim.is_some() {
             let count = |total: &AtomicUsize, was: usize, is: usize| {
                 if was != is {
