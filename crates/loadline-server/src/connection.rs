@@ -342,6 +342,7 @@ impl Connection {
         shared.peers.remove(&self.session.id);
         shared.watched.forget(&mut self.session);
         shared.watched.end_wait(self.session.id);
+        shared.monitors.remove(self.session.id);
         shared.watched.tracking.forget(self.session.id);
         if self.session.is_tracking {
             shared.note_tracking();
@@ -501,6 +502,12 @@ impl Connection {
         {
             encode::Sink::put(&mut self.output, &messages);
         }
+    }
+
+    /// Appends lines about commands for a client that watches them.
+    pub(crate) fn show(&mut self, lines: &[u8], shared: &mut Shared) {
+        self.prepare_output(shared);
+        encode::Sink::put(&mut self.output, lines);
     }
 
     /// Executes the complete requests. They are parsed where they were read; only the remainder is copied.

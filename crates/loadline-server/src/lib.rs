@@ -31,6 +31,7 @@ pub mod fuzzing;
 mod listen;
 mod lookahead;
 mod memory;
+mod monitor;
 mod notify;
 mod peer;
 mod persistence;
@@ -49,6 +50,7 @@ mod waiting;
 /// The version of Redis that the replies follow. Clients use it to decide which commands they can send.
 const REDIS_VERSION: &str = "7.0.15";
 
+pub use commands::{dumped, library_name, restored};
 pub use error::Error;
 pub use listen::{Listen, ServerConfig};
 pub use loadline_store::Durability;
@@ -56,6 +58,9 @@ pub use server::Server;
 pub use settings::Eviction;
 #[cfg(feature = "slowdown")]
 pub use slowdown::Slowdown;
+
+/// The number of the database of a log that holds the libraries of functions, by name.
+pub const FUNCTION_DATABASE: usize = state::OWN_DATABASE;
 
 /// Whether the server supports the command `name`, in any case.
 #[must_use]

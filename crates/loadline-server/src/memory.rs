@@ -98,7 +98,7 @@ const LOOKED_AT_BYTES: usize = 100 << 10;
     unsafe_code,
     reason = "glibc offers no other way to give back free pages inside its heap"
 )]
-fn give_back() {
+pub(crate) fn give_back() {
     static THRESHOLD: std::sync::Once = std::sync::Once::new();
     // SAFETY: `mallopt` takes no pointer and leaves every allocated block as it is. It writes one integer under
     // a lock of the allocator; another thread that frees a block meanwhile sees the old or the new one.
@@ -115,7 +115,7 @@ fn give_back() {
 
 /// Other C libraries have no such call.
 #[cfg(not(target_env = "gnu"))]
-fn give_back() {}
+pub(crate) fn give_back() {}
 
 #[cfg(test)]
 mod tests {

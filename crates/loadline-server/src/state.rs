@@ -11,6 +11,7 @@ use loadline_store::{Evicted, Keyspace, Victim, View};
 use crate::acl::{Acl, DEFAULT};
 use crate::commands::{Interpreter, Libraries};
 use crate::memory::Trimmer;
+use crate::monitor::Monitors;
 use crate::notify::{Noted, What};
 use crate::peer::{Origin, Peer};
 use crate::persistence::Persistence;
@@ -63,6 +64,7 @@ pub(crate) struct Shared {
     pub(crate) warnings: Warnings,
     pub(crate) settings: Settings,
     pub(crate) slow: Slow,
+    pub(crate) monitors: Monitors,
     /// The interpreter of scripts, from the first script on; not there while a script runs.
     pub(crate) interpreter: Option<Box<Interpreter>>,
     /// The libraries of functions, from the first use on; not there while a function runs.
@@ -133,6 +135,8 @@ pub(crate) struct Watched {
     noted: Option<Vec<Noted>>,
     /// Whether no key is watched waited for or tracked, and no change noted.
     is_idle: bool,
+    /// Changes of keys since the start.
+    pub(crate) changes: u64,
 }
 
 impl Default for Watched {
@@ -144,6 +148,7 @@ impl Default for Watched {
             tracking: Tracking::default(),
             noted: None,
             is_idle: true,
+            changes: 0,
         }
     }
 }
@@ -223,6 +228,7 @@ impl Watched {
     /// Records the change of a key.
     #[inline]
     pub(crate) fn touch(&mut self, database: usize, key: &[u8]) {
+        self.changes += 1;
         if !self.is_idle {
             self.note(database, key);
         }
@@ -308,6 +314,7 @@ impl Shared {
             warnings: Warnings::new(|_| {}),
             settings: Settings::default(),
             slow: Slow::default(),
+            monitors: Monitors::default(),
             interpreter: None,
             libraries: None,
             trimmer: Trimmer::default(),

@@ -191,6 +191,7 @@ pub(super) fn line(call: &Call<'_>, peer: &Peer) -> String {
     let has_changed = call.shared.watched.changed.contains(&peer.id);
     let is_waiting = gauges.is_waiting.load(Ordering::Relaxed);
     for (flag, holds) in [
+        ('O', call.shared.monitors.has(peer.id)),
         ('P', peer.is_subscriber()),
         ('x', queued > 0),
         ('b', is_waiting),

@@ -174,6 +174,7 @@ fn select(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 fn reset(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     call.shared.watched.forget(call.session);
     pubsub::forget(call);
+    call.shared.monitors.remove(call.session.id);
     tracking::stop(call);
     let session = &mut *call.session;
     session.queue = None;

@@ -9,7 +9,7 @@ use loadline_resp::encode::Sink as _;
 use super::call::Call;
 use super::refusal::{self, Refusal};
 use super::table::{Access, Found, Known, fits, subcommand};
-use super::{Words, find, help, is, transactions};
+use super::{Words, find, help, is, monitor, transactions};
 use crate::buffer::{Output, Part};
 use crate::session::{Replies, Session};
 use crate::state::Shared;
@@ -137,6 +137,19 @@ impl Call<'_> {
 
     /// Finds the command and checks that it can be called.
     pub(super) fn admit(&mut self, words: Words<'_>) -> Result<Found, Refusal> {
+        let found = self.admit_any_size(words)?;
+        if self.shared.settings.maxmemory > 0
+            && self.is_growing(found.known)
+            && !self.shared.make_room()
+        {
+            self.shared.stats.calls[found.index].rejected += 1;
+            return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
+        }
+        Ok(found)
+    }
+
+    /// As [`admit`](Self::admit), without a look at the limit of memory.
+    pub(super) fn admit_any_size(&mut self, words: Words<'_>) -> Result<Found, Refusal> {
         let found = find(words[0]).ok_or_else(|| refusal::unknown(words))?;
         let known = found.known;
         let stat = &mut self.shared.stats.calls[found.index];
@@ -171,11 +184,6 @@ impl Call<'_> {
         {
             self.shared.stats.calls[found.index].rejected += 1;
             return Err(refusal);
-        }
-        if self.shared.settings.maxmemory > 0 && self.is_growing(known) && !self.shared.make_room()
-        {
-            self.shared.stats.calls[found.index].rejected += 1;
-            return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
         }
         Ok(found)
     }
@@ -216,7 +224,16 @@ impl Call<'_> {
         peer.subcommand
             .store(subcommand(found.known, words), Ordering::Relaxed);
         self.session.has_seen_data |= self.sees_unsynced(found.known, words);
+        let is_shown = self.shared.monitors.are_used();
+        // Scripts come in front of the commands that they call, others behind: a transaction too, and SELECT.
+        let comes_first = is_shown && monitor::comes_first(found.known);
+        if comes_first {
+            self.show_to_monitors(found.known, words);
+        }
         let outcome = self.handle_noting(found.known, words);
+        if is_shown && !comes_first {
+            self.show_to_monitors(found.known, words);
+        }
         self.shared.stats.commands += 1;
         let stat = &mut self.shared.stats.calls[found.index];
         stat.calls += 1;

@@ -104,6 +104,8 @@ fn memory(shared: &Shared, out: &mut String) {
         line(out, name, bytes);
         line(out, &format!("{name}_human"), human(bytes));
     }
+    // Everything that is counted is.
+    line(out, "mem_not_counted_for_evict", 0);
     line(out, "mem_clients_normal", shared.waiting_output_bytes());
     line(out, "maxmemory_policy", shared.settings.eviction.name());
     line(out, "mem_allocator", "libc");
@@ -135,6 +137,7 @@ fn resident_bytes() -> Option<u64> {
 fn persistence(shared: &Shared, out: &mut String) {
     line(out, "loading", 0);
     let Some(persistence) = &shared.persistence else {
+        line(out, "rdb_changes_since_last_save", shared.watched.changes);
         line(out, "rdb_bgsave_in_progress", 0);
         line(out, "aof_enabled", 0);
         return;
@@ -211,9 +214,12 @@ fn stats(shared: &Shared, out: &mut String) {
     );
 }
 
-fn replication(_: &Shared, out: &mut String) {
+fn replication(shared: &Shared, out: &mut String) {
     line(out, "role", "master");
     line(out, "connected_slaves", 0);
+    line(out, "master_failover_state", "no-failover");
+    line(out, "master_replid", &shared.run_id);
+    line(out, "master_repl_offset", 0);
 }
 
 /// The CPU time of the process, in microseconds. It uses a system call, because reading it through the vDSO

@@ -27,8 +27,10 @@ mod info;
 mod keys;
 mod lcs;
 mod lists;
+mod memory;
 #[cfg(test)]
 mod model;
+mod monitor;
 mod numbers;
 mod pause;
 mod popping;
@@ -61,9 +63,11 @@ use call::Call;
 use changes::Effect;
 pub(crate) use dispatch::execute;
 use dispatch::{execute_words, finish};
+pub use dump::{dumped, restored};
 pub(crate) use glob::glob;
 pub(crate) use pause::resume;
 pub(crate) use refusal::Refusal;
+pub use scripts::library_name;
 pub(crate) use scripts::{Interpreter, Libraries};
 use table::{
     ALL, Access, Found, Keys, Known, LONGEST_NUMBER, ONE, PAIRS, TWO, fits, name_of, number, other,
@@ -106,9 +110,11 @@ const FAMILIES: &[(&str, &[Known])] = &[
     ("connection", connection::TABLE),
     ("connection", client::TABLE),
     ("server", server::TABLE),
+    ("server", memory::TABLE),
     ("server", acl::TABLE),
     ("server", describe::TABLE),
     ("server", slow::TABLE),
+    ("server", monitor::TABLE),
     ("server", absent::TABLE),
     ("transactions", transactions::TABLE),
     ("pubsub", pubsub::TABLE),

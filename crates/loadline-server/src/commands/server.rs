@@ -8,9 +8,9 @@ use loadline_store::Keyspace;
 use super::config::config;
 use super::info::info;
 use super::keys::database;
-use super::numbers::{integer, small_integer};
+use super::numbers::small_integer;
 use super::refusal::{Refusal, SYNTAX};
-use super::{Call, Keys, Known, Words, is, other, read, sub, write};
+use super::{Call, Keys, Known, Words, is, other, sub, write};
 use crate::state::{DATABASES, Shared};
 
 pub(super) const TABLE: &[Known] = &[
@@ -26,11 +26,7 @@ pub(super) const TABLE: &[Known] = &[
             2,
             "\nReset statistics reported by the INFO command.",
         ),
-        sub(
-            "REWRITE",
-            2,
-            "\nRewrite the configuration file.",
-        ),
+        sub("REWRITE", 2, "\nRewrite the configuration file."),
         sub(
             "SET",
             -4,
@@ -62,11 +58,6 @@ pub(super) const TABLE: &[Known] = &[
         Ok(())
     }),
     other("SHUTDOWN", -1, shutdown),
-    read("MEMORY", -2, Keys::At(2, 2, 1), memory).with(&[sub(
-        "USAGE",
-        -3,
-        "<key> [SAMPLES <count>]\nReturn memory in bytes used by <key> and its value. All elements are counted.",
-    )]),
     other("SAVE", 1, save),
     other("BGSAVE", -1, save_later),
     other("BGREWRITEAOF", 1, rewrite),
@@ -218,26 +209,5 @@ fn shutdown(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     }
     call.shared.shutdown = true;
     call.session.closing = true;
-    Ok(())
-}
-
-fn memory(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let key = words[2];
-    match words[3..] {
-        [] => {}
-        // All elements are counted, so the number of samples has no effect.
-        [word, count] if is(word, "SAMPLES") => {
-            if integer(count)? < 0 {
-                return Err(SYNTAX.into());
-            }
-        }
-        _ => return Err(SYNTAX.into()),
-    }
-    let bytes = call.store().memory_bytes(key, call.now());
-    let mut reply = call.reply();
-    match bytes {
-        Some(bytes) => reply.count(bytes),
-        None => reply.null(),
-    }
     Ok(())
 }

@@ -171,7 +171,7 @@ pub(super) fn keys_at<'w>(
 const READS_OTHERS: [&str; 1] = ["SORT_RO"];
 
 /// Writing commands that are allowed when memory is full, because they add no data.
-const NEVER_GROWING: [&str; 50] = [
+const NEVER_GROWING: [&str; 53] = [
     "DEL",
     "UNLINK",
     "RENAME",
@@ -222,10 +222,17 @@ const NEVER_GROWING: [&str; 50] = [
     "FLUSHDB",
     "FLUSHALL",
     "SWAPDB",
+    // The commands of a script are checked.
+    "EVAL",
+    "EVALSHA",
+    "FCALL",
 ];
 
 /// Those of them that write a value again, in the log, or note deliveries there.
-const REWRITING: [&str; 6] = [
+const REWRITING: [&str; 9] = [
+    "EVAL",
+    "EVALSHA",
+    "FCALL",
     "RENAME",
     "RENAMENX",
     "MOVE",

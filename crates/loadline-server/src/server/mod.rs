@@ -274,6 +274,9 @@ impl Server {
         if self.shared.watched.tracking.is_used() {
             self.post_notices();
         }
+        if self.shared.monitors.are_used() {
+            self.show_commands();
+        }
         let receivers = self.shared.pubsub.take_listed();
         self.turn.extend(receivers.map(|id| first + id));
         let is_committed = self.shared.commit();
@@ -296,6 +299,22 @@ impl Server {
         self.turn = turn;
         if std::mem::take(&mut self.shared.killed) {
             self.close_where(Connection::is_killed);
+        }
+    }
+
+    /// Puts the commands of a turn behind the replies of the clients that watch them.
+    #[cold]
+    fn show_commands(&mut self) {
+        let (lines, clients) = self.shared.monitors.take();
+        if lines.is_empty() {
+            return;
+        }
+        for id in clients {
+            let token = self.token_of(id);
+            if let Some(connection) = self.connections.get_mut(&token) {
+                connection.show(&lines, &mut self.shared);
+                self.turn.push(token);
+            }
         }
     }
 
@@ -488,10 +507,13 @@ impl Server {
     #[inline(never)]
     fn on_timer(&mut self) {
         // The data must not change during a pause.
+        let begun = Instant::now();
         let databases = self.shared.databases.iter();
         for database in databases.filter(|_| self.shared.pause.is_none()) {
             database.expire_some(self.shared.now, SWEEP_ENTRIES);
         }
+        let (took, now) = (begun.elapsed(), self.shared.now / 1_000);
+        self.shared.slow.sample("expire-cycle", took, now);
         self.shared.note_expired();
         self.shared.follow_tracking();
         self.shared.check_log();

@@ -81,6 +81,7 @@ redis.register_function("later", function() my.register_function("z", function()
 redis.register_function("mylog", function() my.log(3, 'hi') return my.REDIS_VERSION end)
 redis.register_function("mycall", function() return my.call('ping') end)
 redis.register_function("rec", function() return redis.call('fcall', 'ping', 0) end)
+redis.register_function{function_name="full",callback=function(k,a) return redis.call("set",k[1],a[1]) end, flags={"allow-oom"}}
 local n = 0
 redis.register_function("count", function() n = n + 1 return n end)
 "#;
@@ -92,7 +93,7 @@ const LINES: &str = "\
 FUNCTION LIST FOO|FUNCTION LIST LIBRARYNAME|FUNCTION LIST LIBRARYNAME L* LIBRARYNAME x|FUNCTION LIST LIBRARYNAME LI*|FUNCTION LIST LIBRARYNAME l?b WITHCODE
 FUNCTION LIST WITHCODE WITHCODE|FUNCTION LOAD X Y|FUNCTION LOAD REPLACE|FUNCTION DELETE nope|FUNCTION STATS|FUNCTION KILL|FUNCTION FLUSH X|FUNCTION FLUSH SYNC Y
 FUNCTION RESTORE x|FUNCTION RESTORE x BAD|FUNCTION RESTORE x FLUSH Y|FUNCTION NOSUCH|FUNCTION|FUNCTION DUMP x|FCALL|FCALL x|EVAL \"return redis.call('fcall','ping',0)\" 0|EVAL \"return redis.call('function','list')\" 0
-COMMAND GETKEYS FCALL f 1 k|COMMAND GETKEYS FCALL_RO f 2 k l m|SCRIPT FLUSH|FCALL count 0|FLUSHALL|FUNCTION LIST LIBRARYNAME lib|MULTI;FUNCTION DELETE big;FCALL ping 0;EXEC|FUNCTION DELETE zz|FUNCTION LIST|FUNCTION FLUSH ASYNC|FUNCTION LIST|FUNCTION DELETE lib";
+COMMAND GETKEYS FCALL f 1 k|COMMAND GETKEYS FCALL_RO f 2 k l m|SCRIPT FLUSH|FCALL count 0|FLUSHALL|FUNCTION LIST LIBRARYNAME lib|CONFIG SET maxmemory 1;FCALL full 1 k v;FCALL wr 1 k v;SET k v;CONFIG SET maxmemory 0|MULTI;FUNCTION DELETE big;FCALL ping 0;EXEC|FUNCTION DELETE zz|FUNCTION LIST|FUNCTION FLUSH ASYNC|FUNCTION LIST|FUNCTION DELETE lib";
 
 /// The words of a command, for the text of an assertion too.
 fn both(one: &mut (impl Read + Write), other: &mut (impl Read + Write), words: &[&str]) {

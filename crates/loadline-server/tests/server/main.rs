@@ -16,6 +16,7 @@ mod getkeys;
 mod hash_fields;
 mod help;
 mod hostile;
+mod monitor;
 mod notifications;
 mod places;
 mod pubsub;

@@ -268,3 +268,8 @@ return struct.pack('c5', 'ab')
 return struct.pack('i33', 1)
 return struct.pack('!3i', 1)
 return struct.unpack('s', 'abc')
+-- Streams that a script would wait for.
+return redis.pcall('xread', 'BLOCK', 1, 'STREAMS', 'nokey', '$')
+return redis.call('XREADGROUP', 'group', 'g', 'c', 'block', 0, 'streams', 'nokey', '>')
+-- More values than Lua has room for outside of itself.
+local t = {} for i=1,20000 do t[tostring(i)] = i end local u = cmsgpack.unpack(cmsgpack.pack(t)) return {#cmsgpack.pack(t), u['777'], u['20000']}

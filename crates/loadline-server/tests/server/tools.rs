@@ -27,6 +27,9 @@ fn tools_of_redis_work() {
     assert_eq!(run("redis-cli", &["--scan"]), "greeting\n");
     assert!(run("redis-cli", &["info", "server"]).contains("redis_version:7.0.15"));
     assert!(run("redis-cli", &["--bigkeys"]).contains("1 keys"));
+    assert!(run("redis-cli", &["memory", "stats"]).contains("\nkeys.count\n1\n"));
+    assert!(run("redis-cli", &["memory", "doctor"]).contains("No problem"));
+    assert_eq!(run("redis-cli", &["pfselftest"]), "OK\n");
     let tests = "ping,set,get,incr,sadd,hset,spop,mset";
     let words = [
         "-c", "10", "-n", "2000", "-P", "4", "-r", "100", "-t", tests, "--csv",

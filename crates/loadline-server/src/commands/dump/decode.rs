@@ -26,9 +26,8 @@ pub(super) fn decode(payload: &[u8], settings: &Settings) -> Option<Value> {
         kind::SET_LISTPACK => Value::Set(reader.packed_set(settings)?),
         kind::ZSET_2 => Value::Sorted(reader.sorted_set(settings)?),
         kind::ZSET_LISTPACK => Value::Sorted(reader.packed_sorted_set(settings)?),
-        kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => {
-            let has_active_times = kind == kind::STREAM_LISTPACKS_3;
-            Value::Stream(Box::new(stream::read(&mut reader, has_active_times)?))
+        kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => {
+            Value::Stream(Box::new(stream::read(&mut reader, kind)?))
         }
         _ => return None,
     };

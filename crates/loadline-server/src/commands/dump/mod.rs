@@ -13,11 +13,12 @@ mod stream;
 mod write;
 
 use crc::{CRC_64_REDIS, Crc, Table};
-use loadline_store::{Entry, Value};
+use loadline_store::{Entry, Value, View};
 
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX};
 use super::{Call, Known, ONE, Words, is, read, write};
+use crate::settings::Settings;
 use decode::decode;
 use encode::encode;
 use reader::Reader;
@@ -46,6 +47,7 @@ mod kind {
     pub(super) const HASH: u8 = 4;
     pub(super) const ZSET_2: u8 = 5;
     pub(super) const SET_INTSET: u8 = 11;
+    pub(super) const STREAM_LISTPACKS: u8 = 15;
     pub(super) const HASH_LISTPACK: u8 = 16;
     pub(super) const ZSET_LISTPACK: u8 = 17;
     pub(super) const LIST_QUICKLIST_2: u8 = 18;
@@ -75,10 +77,21 @@ mod container {
 }
 
 fn dump(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let payload = call.show(words[1], |value, _| value.map(encode));
-    let payload = payload.map(sealed);
+    let payload = call.show(words[1], |value, _| value.map(dumped));
     call.reply().maybe(payload.as_deref());
     Ok(())
+}
+
+/// A value as DUMP replies with it.
+#[must_use]
+pub fn dumped(value: View<'_>) -> Vec<u8> {
+    sealed(encode(value))
+}
+
+/// The value of a payload that DUMP replied with; `None` if its checksum is wrong, or its format is not known.
+#[must_use]
+pub fn restored(payload: &[u8]) -> Option<Value> {
+    decode(verified(payload)?, &Settings::default())
 }
 
 /// A payload with its footer.
@@ -211,7 +224,6 @@ fn verified(payload: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Settings;
     use loadline_store::List;
     use proptest::prelude::*;
 

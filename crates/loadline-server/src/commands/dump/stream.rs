@@ -1,7 +1,10 @@
 //! Streams: a listpack for each block, the ids that the stream remembers, and the groups.
 
+use std::cmp::Ordering;
+
 use loadline_store::{Group, Stream, StreamBlock, StreamEdit, StreamId};
 
+use super::kind;
 use super::listpack::{self, Listpack};
 use super::reader::Reader;
 use super::write::{put_length, put_string};
@@ -94,8 +97,9 @@ fn packed(block: StreamBlock<'_>) -> Vec<u8> {
     pack.finish()
 }
 
-/// Reads a stream; `None` where the bytes are none. Versions from 7.2 on also write when consumers were active.
-pub(super) fn read(reader: &mut Reader<'_>, has_active_times: bool) -> Option<Stream> {
+/// Reads a stream of one of the kinds; `None` where the bytes are none. Versions before 7.0 do not count entries, and those
+/// from 7.2 on also write when consumers were active.
+pub(super) fn read(reader: &mut Reader<'_>, kind: u8) -> Option<Stream> {
     let mut stream = Stream::new();
     let mut deleted = Vec::new();
     reader.each(|reader| {
@@ -105,8 +109,12 @@ pub(super) fn read(reader: &mut Reader<'_>, has_active_times: bool) -> Option<St
     })?;
     stream.perform(&StreamEdit::Delete(deleted));
     (stream.len() == reader.length()?).then_some(())?;
-    let mut numbers = [0; 7];
-    for number in &mut numbers {
+    let mut numbers = [0, 0, 0, 0, 0, 0, stream.len()];
+    let written = match kind {
+        kind::STREAM_LISTPACKS => 2,
+        _ => numbers.len(),
+    };
+    for number in &mut numbers[..written] {
         *number = reader.length()?;
     }
     let [ms, seq, _, _, deleted_ms, deleted_seq, entries_added] = numbers;
@@ -121,7 +129,7 @@ pub(super) fn read(reader: &mut Reader<'_>, has_active_times: bool) -> Option<St
         },
         entries_added,
     });
-    reader.each(|reader| read_group(&mut stream, reader, has_active_times))?;
+    reader.each(|reader| read_group(&mut stream, reader, kind))?;
     Some(stream)
 }
 
@@ -172,14 +180,17 @@ fn read_block(
     elements.next().is_none().then_some(())
 }
 
-fn read_group(stream: &mut Stream, reader: &mut Reader<'_>, has_active_times: bool) -> Option<()> {
+fn read_group(stream: &mut Stream, reader: &mut Reader<'_>, kind: u8) -> Option<()> {
     let group = reader.string()?;
     stream.group(&group).is_none().then_some(())?;
     let last_id = StreamId {
         ms: reader.length()?,
         seq: reader.length()?,
     };
-    let entries_read = Some(reader.length()?).filter(|read| *read != UNKNOWN);
+    let entries_read = match kind {
+        kind::STREAM_LISTPACKS => entries_up_to(stream, last_id),
+        _ => Some(reader.length()?).filter(|read| *read != UNKNOWN),
+    };
     stream.perform(&StreamEdit::SetGroup {
         group: &group,
         last_id,
@@ -195,7 +206,7 @@ fn read_group(stream: &mut Stream, reader: &mut Reader<'_>, has_active_times: bo
     reader.each(|reader| {
         let consumer = reader.string()?;
         let seen_ms = u64::from_le_bytes(*reader.bytes(8)?.first_chunk()?);
-        if has_active_times {
+        if kind == kind::STREAM_LISTPACKS_3 {
             reader.bytes(8)?;
         }
         stream.perform(&StreamEdit::See {
@@ -217,6 +228,19 @@ fn read_group(stream: &mut Stream, reader: &mut Reader<'_>, has_active_times: bo
     })?;
     // Every pending entry is that of a consumer.
     pending.is_empty().then_some(())
+}
+
+/// The entries that were ever added up to an id, as far as that is known.
+fn entries_up_to(stream: &Stream, id: StreamId) -> Option<u64> {
+    let entries = stream.entries_added();
+    if stream.is_empty() || id < stream.first_id() {
+        return Some(entries - stream.len());
+    }
+    match id.cmp(&stream.last_id()) {
+        Ordering::Less if id == stream.first_id() => Some(entries - stream.len() + 1),
+        Ordering::Less => None,
+        Ordering::Equal | Ordering::Greater => Some(entries),
+    }
 }
 
 fn id(bytes: &[u8]) -> Option<StreamId> {

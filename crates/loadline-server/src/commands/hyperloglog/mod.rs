@@ -8,7 +8,7 @@ use loadline_store::{Edit, Value, View};
 
 use super::refusal::{Refusal, WRONG_TYPE};
 use super::strings::bytes_of;
-use super::{ALL, Call, Effect, Keys, Known, ONE, Words, is, read, write};
+use super::{ALL, Call, Effect, Keys, Known, ONE, Words, is, other, read, write};
 use sketch::{Encoding, Raised};
 
 pub(super) const TABLE: &[Known] = &[
@@ -16,6 +16,7 @@ pub(super) const TABLE: &[Known] = &[
     read("PFCOUNT", -2, ALL, pfcount),
     write("PFMERGE", -2, Keys::TargetAndSources, pfmerge),
     write("PFDEBUG", 3, Keys::At(2, 2, 1), pfdebug),
+    other("PFSELFTEST", 1, pfselftest),
 ];
 
 /// Bytes of the header of a sketch.
@@ -265,5 +266,31 @@ fn decode(call: &mut Call<'_>, key: &[u8], encoding: Encoding) -> Result<(), Ref
         let shown: Vec<String> = runs.map(|run| run.to_string()).collect();
         reply.bulk(shown.join(" ").as_bytes());
     });
+    Ok(())
+}
+
+/// Compares estimates of both encodings with what was added.
+fn pfselftest(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
+    const CHECKED: [u64; 4] = [10, 1_000, 10_000, 100_000];
+    /// Four standard errors, as in Redis.
+    const MOST_WRONG: f64 = 4.0 * 1.04 / 128.0;
+    for most_sparse in [0, 3_000] {
+        let mut sketch = sketch::empty();
+        for number in 1..=CHECKED[3] {
+            let (register, value) = estimate::place(&number.to_le_bytes());
+            sketch::raise(&mut sketch, register, value, most_sparse)?;
+            if !CHECKED.contains(&number) {
+                continue;
+            }
+            let count = sketch::count(&sketch)?;
+            let wrong = count.abs_diff(number) as f64 / number as f64;
+            if wrong > MOST_WRONG {
+                return Err(
+                    format!("TESTFAILED {count} elements estimated, {number} added").into(),
+                );
+            }
+        }
+    }
+    call.reply().ok();
     Ok(())
 }

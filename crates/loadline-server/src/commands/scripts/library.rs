@@ -204,6 +204,12 @@ impl<'t> Header<'t> {
     }
 }
 
+/// The name of the library of functions with this text; `None` if the text has none.
+#[must_use]
+pub fn library_name(text: &[u8]) -> Option<String> {
+    String::from_utf8(Header::of(text).ok()?.name).ok()
+}
+
 /// The words of a line; those in quotes can have spaces. `None` if a quote does not end, or a word follows it at once.
 fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();

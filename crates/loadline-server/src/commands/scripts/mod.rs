@@ -17,6 +17,7 @@ use super::{Call, Keys, Known, Words, find, is, other, read, sub, write};
 pub(crate) use interpreter::Interpreter;
 use interpreter::{Given, Script};
 pub(crate) use library::Libraries;
+pub use library::library_name;
 use mlua::Function;
 use nested::Nested;
 use progress::Flags;
@@ -240,10 +241,7 @@ impl Call<'_> {
         }
         let is_limited = self.shared.settings.maxmemory > 0 && !flags.allow_oom;
         if is_limited && !self.shared.make_room() {
-            return Err(
-                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'"
-                    .into(),
-            );
+            return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use super::progress::{Flags, Progress};
 use super::{convert, is_for_scripts};
 use crate::acl::Denial;
 use crate::buffer::Output;
-use crate::commands::{Access, Call, Found, Refusal, find, fits};
+use crate::commands::{Access, Call, Found, Keys, Known, Refusal, find, fits, is};
 
 /// The most bytes of a reply to a script.
 const MOST_REPLY_BYTES: usize = 512 << 20;
@@ -74,7 +74,9 @@ impl<'n, 'c> Nested<'n, 'c> {
             out: &mut self.out,
             changed: None,
         };
+        call.shared.monitors.is_script = true;
         call.perform(found, &words);
+        call.shared.monitors.is_script = false;
         Ok(())
     }
 
@@ -113,6 +115,19 @@ impl<'n, 'c> Nested<'n, 'c> {
             }
             self.progress.note_write();
         }
-        self.call.admit(words)
+        if waits_for_streams(known, words) {
+            let name = String::from_utf8_lossy(words[0]);
+            return Err(format!(
+                "ERR {name} command is not allowed with BLOCK option from scripts"
+            )
+            .into());
+        }
+        self.call.admit_any_size(words)
     }
+}
+
+/// Whether BLOCK is among the options of XREAD or XREADGROUP.
+fn waits_for_streams(known: &Known, words: &[&[u8]]) -> bool {
+    let options = words.iter().take_while(|word| !is(word, "STREAMS"));
+    known.keys == Keys::Streams && options.into_iter().any(|word| is(word, "BLOCK"))
 }

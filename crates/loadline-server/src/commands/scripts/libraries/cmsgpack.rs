@@ -157,34 +157,34 @@ fn pack_number(number: f64, out: &mut Vec<u8>) {
 }
 
 fn pack_table(table: &Table, out: &mut Vec<u8>, level: usize) -> Result<(), Fault> {
-    let mut pairs = Vec::new();
-    let mut largest = 0;
+    // Lua has room for some thousands of values that are held outside of it, so none of them is kept.
+    let (mut count, mut largest) = (0, 0);
     let mut is_list = true;
     for pair in table.pairs::<Value, Value>() {
-        let (key, value) = pair?;
-        match key {
+        match pair?.0 {
             Value::Integer(place) if place > 0 => largest = largest.max(place),
             _ => is_list = false,
         }
-        pairs.push((key, value));
+        count += 1;
     }
-    if is_list && largest as usize == pairs.len() {
-        match pairs.len() {
+    if is_list && largest as usize == count {
+        match count {
             length @ 0..16 => out.push(0x90 | length as u8),
             length => head(length, out, 0xDC, 0xDD),
         }
-        for place in 1..=pairs.len() {
+        for place in 1..=count {
             pack(&table.raw_get(place)?, out, level + 1)?;
         }
         return Ok(());
     }
-    match pairs.len() {
+    match count {
         length @ 0..16 => out.push(0x80 | length as u8),
         length => head(length, out, 0xDE, 0xDF),
     }
-    for (key, value) in &pairs {
-        pack(key, out, level + 1)?;
-        pack(value, out, level + 1)?;
+    for pair in table.pairs::<Value, Value>() {
+        let (key, value) = pair?;
+        pack(&key, out, level + 1)?;
+        pack(&value, out, level + 1)?;
     }
     Ok(())
 }

@@ -1,0 +1,63 @@
+//! MONITOR, and the commands that it shows.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::refusal::Refusal;
+use super::table::{Known, name_of, subcommand};
+use super::{Call, Words, is, other};
+use crate::acl::{Catalogue, category};
+
+pub(super) const TABLE: &[Known] = &[other("MONITOR", 1, monitor)];
+
+fn monitor(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
+    if call.session.may_not_block {
+        return Err("ERR MONITOR isn't allowed for DENY BLOCKING client".into());
+    }
+    call.shared.monitors.add(call.session.id);
+    call.reply().ok();
+    Ok(())
+}
+
+/// Whether a command is shown before it is executed.
+pub(super) fn comes_first(known: &Known) -> bool {
+    known.name.starts_with("EVAL") || known.name.starts_with("FCALL")
+}
+
+impl Call<'_> {
+    /// Shows a command to the clients that watch all of them, unless it is one for administrators.
+    #[cold]
+    pub(super) fn show_to_monitors(&mut self, known: &Known, words: Words<'_>) {
+        let catalogue = Catalogue::get();
+        let name = name_of(known, subcommand(known, words));
+        let place = catalogue.place(name.as_bytes());
+        let place = place.or_else(|| catalogue.place(known.name.as_bytes()));
+        let is_for_admins = place
+            .zip(category("admin"))
+            .is_some_and(|(place, admin)| catalogue.items[place].is_in(admin));
+        if is_for_admins {
+            return;
+        }
+        let database = self.session.database;
+        let client = match (self.shared.monitors.is_script, self.session.peer.is_unix) {
+            (true, _) => "lua".to_owned(),
+            (false, true) => {
+                let address = &self.session.peer.address;
+                format!("unix:{}", address.strip_suffix(":0").unwrap_or(address))
+            }
+            (false, false) => self.session.peer.address.clone(),
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.unwrap_or_default();
+        let (seconds, micros) = (now.as_secs(), now.subsec_micros());
+        let begin = format!("+{seconds}.{micros:06} [{database} {client}]");
+        let secret = match known.name {
+            "AUTH" => 1..words.len(),
+            "HELLO" => {
+                let auth = words.iter().position(|word| is(word, "AUTH"));
+                auth.map_or(0..0, |place| place + 1..place + 3)
+            }
+            _ => 0..0,
+        };
+        self.shared.monitors.show(&begin, words, secret);
+    }
+}
