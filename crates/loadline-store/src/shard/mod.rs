@@ -225,7 +225,7 @@ impl Shard {
     /// Gives an entry another form and returns where it is. It lies in the log where it did.
     fn reshape(&mut self, hash: u64, at: u32, key: &[u8], new: New<'_>) -> u32 {
         let old = self.slot(at);
-        let (was, uses) = (old.expiring(), old.record.uses());
+        let (was, uses) = (self.expiring_of(at), old.record.uses());
         let added = self.arena.add(key, new, uses);
         self.index.replace(hash, at, added);
         self.arena.discard(at);
@@ -243,9 +243,13 @@ impl Shard {
         bytes: &[u8],
         expires_at: Option<u64>,
     ) -> u32 {
-        let was = self.slot(at).expiring();
+        let was = self.expiring_of(at);
         if self.arena.set_string(at, bytes, expires_at) {
-            self.recount(was, self.slot(at).expiring());
+            let is = Expiring {
+                entry: expires_at.is_some(),
+                fields: false,
+            };
+            self.recount(was, is);
             self.lie_in_new_segment(hash, at);
             return at;
         }
@@ -260,9 +264,10 @@ impl Shard {
         key: &[u8],
         expires_at: Option<u64>,
     ) -> u32 {
-        let was = self.slot(at).expiring();
+        let was = self.expiring_of(at);
         if self.arena.set_expiry(at, expires_at) {
-            self.recount(was, self.slot(at).expiring());
+            let entry = expires_at.is_some();
+            self.recount(was, Expiring { entry, ..was });
             return at;
         }
         if let Some(outside) = self.slot(at).record.outside() {
@@ -303,7 +308,7 @@ impl Shard {
         key: &[u8],
         change: impl FnOnce(Option<&mut Entry>) -> (R, Change),
     ) -> ((R, Change), u32) {
-        let (was, expired_at) = (self.slot(at).expiring(), self.slot(at).expires_at());
+        let (was, expired_at) = (self.expiring_of(at), self.slot(at).expires_at());
         let change = match self.arena.change(at, change) {
             Ok(result) => {
                 self.recount(was, self.slot(at).expiring());
@@ -334,14 +339,14 @@ impl Shard {
 
     /// Removes the entry at `at`.
     pub(crate) fn remove(&mut self, hash: u64, at: u32) {
-        self.recount(self.slot(at).expiring(), Expiring::default());
+        self.recount(self.expiring_of(at), Expiring::default());
         self.unlink(hash, at);
         self.arena.discard(at);
     }
 
     /// Takes the value at `at` out.
     pub(crate) fn take(&mut self, hash: u64, at: u32) -> Loose {
-        self.recount(self.slot(at).expiring(), Expiring::default());
+        self.recount(self.expiring_of(at), Expiring::default());
         self.unlink(hash, at);
         self.arena.release(at)
     }
@@ -410,6 +415,20 @@ impl Shard {
     /// Addresses of its memory, with their bytes.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = (usize, usize)> {
         self.arena.addresses().chain(self.index.addresses())
+    }
+
+    /// What of the entry at `at` can expire, as it is counted. Most shards have no fields that can, and looking for those takes
+    /// longer than the rest.
+    #[inline]
+    fn expiring_of(&self, at: u32) -> Expiring {
+        let slot = self.slot(at);
+        if self.with_expiring_fields > 0 {
+            return slot.expiring();
+        }
+        Expiring {
+            entry: slot.expires_at().is_some(),
+            fields: false,
+        }
     }
 
     /// Counts an entry of which other parts can expire than before.
