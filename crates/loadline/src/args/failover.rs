@@ -25,7 +25,7 @@ Topologies, started on loopback for the run and removed afterwards:
 
 Faults:
   kill         SIGKILL; the server is started again, or a replica takes its place
-  stop         SIGSTOP for 1 s (cluster: 3 s, sentinel: 4 s, in which a replica takes over)
+  stop         SIGSTOP for 1 s (cluster: 3 s, sentinel: 5 s, in which a replica takes over)
   client-kill  the server closes all connections by CLIENT KILL
   reset        every connection is reset
   cut          connections end after a write was executed and before its reply
@@ -65,7 +65,7 @@ pub(crate) struct FailoverArgs {
     /// Load of an application, in place of one shared connection
     #[arg(long, value_enum, value_name = "NAME", help_heading = "Load")]
     pub(crate) workload: Option<FailoverWorkload>,
-    /// Time of the load after the fault [default: 2s, or 4s to 7s where it takes longer]
+    /// Time of the load after the fault [default: 2s, or 4s to 8s where it takes longer]
     #[arg(long, value_name = "T", value_parser = units::duration, help_heading = "Load")]
     pub(crate) duration: Option<Duration>,
     /// Seed of all random choices [default: random]

@@ -22,8 +22,11 @@ use super::servers::{Child, ClusterChild, SentinelChildren, Storage};
 use crate::exit::{Exit, Failure};
 use crate::spelling::{self, Durability, Server};
 
-/// Silence after which the nodes of a cluster, or the sentinels, call a master failed.
-const DOWN_AFTER: Duration = Duration::from_secs(1);
+/// Silence after which the nodes of a cluster call a master failed.
+const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Silence after which sentinels do so. They ask once per second, so with one second they can take the master that they have
+/// just promoted for failed before they have asked it, and fail over again.
+const DOWN_AFTER: Duration = Duration::from_secs(2);
 /// Time limit for a server to accept writes after a fault, and for a replica to follow its master.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Interval between attempts meanwhile.
@@ -75,7 +78,7 @@ impl Site {
                 Servers::One(child)
             }
             Topology::Cluster => {
-                let cluster = ClusterChild::spawn(program, Some(DOWN_AFTER), interrupt)?;
+                let cluster = ClusterChild::spawn(program, Some(NODE_TIMEOUT), interrupt)?;
                 Servers::Cluster(cluster)
             }
             Topology::Sentinel => {

@@ -264,7 +264,7 @@ fn writes(rate: u64, time: Duration) -> u64 {
 /// How long the client and the servers take to recover, and some more.
 fn default_after(fault: &Fault, topology: &Topology) -> Duration {
     let seconds = match (fault, topology) {
-        (Fault::Stop, Topology::Sentinel) => 7,
+        (Fault::Stop, Topology::Sentinel) => 8,
         (Fault::Kill | Fault::Stop, Topology::Sentinel | Topology::Cluster) => 6,
         (Fault::Kill | Fault::Stop | Fault::BlackHole | Fault::Planned, _) => 4,
         _ => 2,
@@ -275,7 +275,7 @@ fn default_after(fault: &Fault, topology: &Topology) -> Duration {
 /// A replica takes over in less than this.
 fn stopped(topology: &Topology) -> Duration {
     match topology {
-        Topology::Sentinel => Duration::from_secs(4),
+        Topology::Sentinel => Duration::from_secs(5),
         Topology::Cluster => Duration::from_secs(3),
         _ => Duration::from_secs(1),
     }

@@ -133,7 +133,7 @@ fn monitor(host: &str, port: &str, down_after: Option<Duration>) -> String {
         let ms = time.as_millis();
         // Sentinels that did not agree on a leader try again after twice the second time.
         config += &format!("sentinel down-after-milliseconds {NAME} {ms}\n");
-        config += &format!("sentinel failover-timeout {NAME} {}\n", 2 * ms);
+        config += &format!("sentinel failover-timeout {NAME} {ms}\n");
     }
     config
 }
