@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::Store;
 use super::options::Options;
+use super::writer::show;
 use crate::clock::now_ms;
 use crate::error::Error;
 use crate::log::end::Broken;
 use crate::log::hint::Hints;
 use crate::log::recovery::{self, Examined, Torn};
 use crate::storage::{Directory, DirectoryContents, Storage};
+use crate::value::View;
 
 /// The content of a store's files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -148,19 +150,31 @@ impl Store {
         Ok(Self { is_mapped, ..store })
     }
 
-    /// Number of keys that [`scan`](Self::scan) does not show: those that hold no string, and those in other databases of
-    /// a server.
-    #[must_use]
-    pub fn unshown_keys(&self) -> u64 {
-        let (first, others) = match &*self.inner.databases {
-            [first, others @ ..] => (first, others),
-            [] => return 0,
-        };
-        let mut unshown = others.iter().map(|database| database.len() as u64).sum();
-        first.scan_slots(0, usize::MAX, now_ms(), |slot| {
-            unshown += u64::from(!slot.is_string());
-        });
-        unshown
+    /// Shows the entries that [`scan_entries`](Self::scan_entries) does not show: those that hold no string, and those in
+    /// other databases of a server. `visit` gets the number of the database, the key, the value and the expiry. The database
+    /// behind those of users has the server's own entries.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get); the first one ends the walk.
+    pub fn scan_others(
+        &self,
+        mut visit: impl FnMut(usize, &[u8], View<'_>, Option<u64>),
+    ) -> Result<(), Error> {
+        let mut result = Ok(());
+        for (number, database) in self.inner.databases.iter().enumerate() {
+            database.scan_slots(0, usize::MAX, now_ms(), |slot| {
+                let (key, expires_at) = (slot.key(), slot.expires_at());
+                if !slot.is_string() {
+                    visit(number, key, slot.view(), expires_at);
+                } else if number > 0 && result.is_ok() {
+                    result = show(&self.inner, Some(slot), |value| {
+                        let value = View::String(value.unwrap_or_default());
+                        visit(number, key, value, expires_at);
+                    });
+                }
+            });
+        }
+        result
     }
 }
 

@@ -245,7 +245,7 @@ Examples:
   loadline store export data > data.resp
   loadline store import copy < data.resp
 
-An export contains SET commands in the Redis protocol, so `redis-cli --pipe` loads it as well.
+An export contains SET, RESTORE, SELECT and FUNCTION LOAD in the Redis protocol, so `redis-cli --pipe` loads it as well.
 docs/store-format.md describes the files.
 Exit codes: 0 done, 64 usage, 65 damaged or not an export, 69 no store, in use or no room.";
 
@@ -327,6 +327,9 @@ pub(crate) struct ServeArgs {
     /// File with the password that clients must send
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
+    /// File with the users that clients can authenticate as, in the format of Redis
+    #[arg(long, value_name = "FILE")]
+    pub(crate) aclfile: Option<PathBuf>,
     /// Directory to keep the data in; made if it does not exist [default: none, the data is in memory only]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
@@ -392,9 +395,9 @@ pub(crate) enum StoreAction {
         #[arg(long)]
         drop: bool,
     },
-    /// Write all entries to standard output as SET commands
+    /// Write all entries to standard output as Redis commands
     Export(StoreDirArgs),
-    /// Read SET commands from standard input; makes the directory if it does not exist
+    /// Read an export from standard input; makes the directory if it does not exist
     Import(StoreDirArgs),
 }
 

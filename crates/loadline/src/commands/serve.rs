@@ -49,6 +49,7 @@ fn serve(args: &ServeArgs, slowdown: Option<Slowdown>) -> anyhow::Result<ExitCod
     let config = ServerConfig {
         listen,
         password: password.map(|password| password.reveal().to_owned()),
+        acl_file: args.aclfile.clone(),
         dir: args.dir.clone(),
         durability: durability(args.durability.as_deref())?,
         max_memory_bytes: args.maxmemory.unwrap_or(0),

@@ -49,6 +49,23 @@ fn with_a_password_strangers_are_refused() {
 }
 
 #[test]
+fn users_are_those_of_the_file() {
+    let dir = Dir::new();
+    dir.write(
+        "users.acl",
+        "user default off\nuser reader on >word ~* +get\n",
+    );
+    let serving = Serving::start(&dir, &["--aclfile", "users.acl"]);
+    serving.answers("GET k\r\n", "-NOAUTH Authentication required.\r\n");
+    serving.answers(
+        "AUTH reader word\r\nGET k\r\nSET k v\r\n",
+        "+OK\r\n$-1\r\n-NOPERM this user has no permissions to run the 'set' command\r\n",
+    );
+    dir.run(&["serve", "--listen", "127.0.0.1:0", "--aclfile", "none.acl"])
+        .failed(69, "none.acl");
+}
+
+#[test]
 fn memory_limit_is_that_of_the_command_line() {
     let flags = ["--maxmemory", "1MiB", "--maxmemory-policy", "allkeys-lfu"];
     let serving = Serving::start(&Dir::new(), &flags);

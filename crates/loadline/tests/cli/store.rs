@@ -1,17 +1,22 @@
 //! `loadline store`, on the directory of a real store.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::util::{Dir, Ended};
+use crate::util::{Dir, Ended, PATIENCE, Serving};
 
 const EXPORT: &str = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n";
 const WITH_EXPIRY: &str =
     "*5\r\n$3\r\nSET\r\n$1\r\nl\r\n$0\r\n\r\n$4\r\nPXAT\r\n$14\r\n99999999999999\r\n";
 
 fn import(dir: &Dir, text: &str) -> Ended {
-    let words = ["store", "import", "data"];
+    import_to(dir, "data", text.as_bytes())
+}
+
+fn import_to(dir: &Dir, store: &str, export: &[u8]) -> Ended {
+    let words = ["store", "import", store];
     let mut child = dir
         .command(&words)
         .stdin(Stdio::piped())
@@ -21,7 +26,7 @@ fn import(dir: &Dir, text: &str) -> Ended {
         .unwrap();
     let mut input = child.stdin.take().unwrap();
     // An import that fails does not read to the end.
-    match input.write_all(text.as_bytes()) {
+    match input.write_all(export) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => panic!("{error}"),
         _ => drop(input),
     }
@@ -53,6 +58,73 @@ fn store_is_imported_checked_compacted_and_exported() {
         WITH_EXPIRY.to_owned() + EXPORT,
     ];
     assert!(both.contains(&exported), "{exported}");
+}
+
+/// Commands that write values of all kinds, and those that show them.
+const WRITES: &str = "SET s v\r\nSET soon v PXAT 33177117420000\r\nHSET h f v g w\r\nHPEXPIREAT h 33177117420000 FIELDS 1 g\r\nSADD m a b\r\nSADD n 1 2\r\n\
+RPUSH l 1 b\r\nPEXPIREAT l 33177117420000\r\nZADD z 1.5 a 2 b\r\nXADD x 1-1 f v\r\nXADD x 2-1 g w\r\nXGROUP CREATE x g 0\r\nXREADGROUP GROUP g c COUNT 1 STREAMS x >\r\n\
+PFADD p a b c\r\nSELECT 3\r\nSET s other\r\nRPUSH l 9\r\n";
+const READS: &str = "DBSIZE\r\nGET s\r\nPEXPIRETIME soon\r\nHGET h f\r\nHPEXPIRETIME h FIELDS 2 f g\r\nSMISMEMBER m a b c\r\nSMEMBERS n\r\nLRANGE l 0 -1\r\nPEXPIRETIME l\r\n\
+ZRANGE z 0 -1 WITHSCORES\r\nXRANGE x - +\r\nXPENDING x g\r\nXINFO GROUPS x\r\nPFCOUNT p\r\nSELECT 3\r\nDBSIZE\r\nGET s\r\nLRANGE l 0 -1\r\nFCALL twice 0\r\n";
+const LIBRARY: &str = "#!lua name=double\nredis.register_function('twice', function() return redis.call('get', 's') .. 'x' end)";
+
+/// The replies to commands, on a connection of its own.
+fn replies(serving: &Serving, commands: &str) -> String {
+    let mut stream = TcpStream::connect(serving.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+        .write_all(format!("{commands}QUIT\r\n").as_bytes())
+        .unwrap();
+    let mut replies = Vec::new();
+    stream.read_to_end(&mut replies).unwrap();
+    replies.into_iter().map(char::from).collect()
+}
+
+#[test]
+fn values_of_all_kinds_and_databases_are_exported_and_imported() {
+    let dir = Dir::new();
+    let serving = Serving::start(&dir, &["--dir", "data"]);
+    let load = format!(
+        "*3\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD\r\n${}\r\n{LIBRARY}\r\n",
+        LIBRARY.len()
+    );
+    let written = replies(&serving, &format!("{WRITES}{load}"));
+    assert!(!written.contains("-ERR"), "{written}");
+    let before = replies(&serving, READS);
+    assert!(before.ends_with("$6\r\notherx\r\n+OK\r\n"), "{before}");
+    drop(serving);
+    let exported = dir.command(&["store", "export", "data"]).output().unwrap();
+    assert!(
+        exported.status.success() && exported.stderr.is_empty(),
+        "{exported:?}"
+    );
+    let imported = import_to(&dir, "copy", &exported.stdout).succeeded();
+    assert_eq!(imported, "12 entries imported.\n");
+    let again = dir.command(&["store", "export", "copy"]).output().unwrap();
+    assert_eq!(again.stdout.len(), exported.stdout.len());
+    let serving = Serving::start(&dir, &["--dir", "copy"]);
+    assert_eq!(replies(&serving, READS), before);
+    // A server takes it too.
+    let fresh = Serving::start(&dir, &[]);
+    let mut stream = TcpStream::connect(fresh.address).unwrap();
+    stream.write_all(&exported.stdout).unwrap();
+    stream.write_all(b"QUIT\r\n").unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    assert!(
+        !said.contains("-ERR") && said.ends_with("+OK\r\n"),
+        "{said}"
+    );
+    assert_eq!(replies(&fresh, READS), before);
+}
+
+#[test]
+fn damaged_payload_of_an_export_is_refused() {
+    let restore = "*5\r\n$7\r\nRESTORE\r\n$1\r\nk\r\n$1\r\n0\r\n$3\r\nbad\r\n$7\r\nREPLACE\r\n";
+    import(&Dir::new(), &format!("{EXPORT}{restore}")).failed(
+        65,
+        "the payload of RESTORE has another format or is damaged",
+    );
 }
 
 #[test]

@@ -1,22 +1,18 @@
 //! `loadline store`: works on the directory of a store that is not open.
 
-use std::io::{self, Read, Write};
+mod export;
+mod import;
+
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use loadline_resp::{Limits, Request, RequestParser, encode};
-use loadline_store::{Batch, Checked, Error, Options, Store, Torn};
+use loadline_store::{Checked, Error, Options, Store, Torn};
 
 use crate::args::{StoreAction, StoreArgs};
 use crate::exit::{Exit, Failure};
 use crate::files;
-
-/// Buffer size for reading.
-const READ_BYTES: usize = 64 << 10;
-
-/// Writes that an import applies in one batch.
-const BATCH_WRITES: usize = 100;
 
 pub(super) fn run(args: &StoreArgs) -> anyhow::Result<ExitCode> {
     match &args.action {
@@ -24,8 +20,8 @@ pub(super) fn run(args: &StoreArgs) -> anyhow::Result<ExitCode> {
         StoreAction::Stat(dir) => stat(&dir.dir)?,
         StoreAction::Compact(dir) => compact(&dir.dir)?,
         StoreAction::Repair { dir, drop } => repair(&dir.dir, *drop)?,
-        StoreAction::Export(dir) => export(&dir.dir)?,
-        StoreAction::Import(dir) => import(&dir.dir)?,
+        StoreAction::Export(dir) => export::export(&dir.dir)?,
+        StoreAction::Import(dir) => import::import(&dir.dir)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -167,160 +163,6 @@ fn kept(paths: &[PathBuf]) -> String {
             " They are kept in {} until you remove them.",
             names.join(", ")
         ),
-    }
-}
-
-fn export(dir: &Path) -> Result<(), Failure> {
-    let store = open_read_only(dir)?;
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    let mut written = Ok(());
-    let mut command = Vec::new();
-    let (mut cursor, mut entries) = (0, 0_u64);
-    let keys = store.stats().keys;
-    let mut progress = Ticker::start();
-    loop {
-        let next = store.scan_entries(cursor, 1, |key, value, expires_at| {
-            command.clear();
-            entries += 1;
-            match expires_at {
-                None => encode::command(&mut command, &[b"SET", key, value]),
-                Some(at) => {
-                    let at = at.to_string();
-                    let words = [b"SET", key, value, b"PXAT", at.as_bytes()];
-                    encode::command(&mut command, &words);
-                }
-            }
-            if written.is_ok() {
-                written = out.write_all(&command);
-            }
-        });
-        cursor = next.map_err(|error| failure_in(dir, &error))?;
-        progress.tick(|| format!("{entries} of {keys} keys exported"));
-        if cursor == 0 || written.is_err() {
-            break;
-        }
-    }
-    match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(files::stdout_failed(&error))
-        }
-        _ => {
-            let unshown = store.unshown_keys();
-            if unshown > 0 {
-                files::warn(&format!(
-                    "{unshown} keys are not in the export: it has the strings of database 0 only"
-                ));
-            }
-            Ok(())
-        }
-    }
-}
-
-fn import(dir: &Path) -> Result<(), Failure> {
-    let store = Store::open(dir, Options::new()).map_err(|error| failure_in(dir, &error))?;
-    let mut entries = 0;
-    let read = import_to(&store, dir, &mut entries);
-    let closed = store.close().map_err(|error| failure_in(dir, &error));
-    match read.and(closed) {
-        Ok(()) => files::print(&format!("{} imported.\n", counted(entries))),
-        Err(failure) => {
-            let stored = format!("The store has the first {}.", counted(entries));
-            Err(failure.followed_by(&stored))
-        }
-    }
-}
-
-/// Reads SET commands from standard input, and adds those that are in the store to `entries`.
-fn import_to(store: &Store, dir: &Path, entries: &mut usize) -> Result<(), Failure> {
-    let mut parser = RequestParser::new(Limits::default());
-    let mut input = io::stdin().lock();
-    let (mut bytes, mut chunk) = (Vec::new(), vec![0; READ_BYTES]);
-    let mut batch = Batch::new();
-    let mut progress = Ticker::start();
-    loop {
-        progress.tick(|| format!("{} imported", counted(*entries)));
-        let read = input.read(&mut chunk);
-        let read = read
-            .map_err(|error| Failure::bad_file(format!("standard input cannot be read: {error}.")));
-        bytes.extend_from_slice(&chunk[..*read.as_ref().unwrap_or(&0)]);
-        let mut at = 0;
-        let wrong = loop {
-            match parser.parse(&bytes[at..]) {
-                Err(error) => break Some(error.to_string()),
-                Ok((used, None)) => {
-                    at += used;
-                    break None;
-                }
-                Ok((used, Some(request))) => {
-                    if let Err(reason) = add(&mut batch, &request) {
-                        break Some(reason.to_owned());
-                    }
-                    at += used;
-                }
-            }
-            if batch.len() == BATCH_WRITES {
-                apply(store, dir, &mut batch, entries)?;
-            }
-        };
-        bytes.drain(..at);
-        let is_last = wrong.is_some() || matches!(read, Ok(0) | Err(_));
-        if is_last {
-            apply(store, dir, &mut batch, entries)?;
-        }
-        if let Some(reason) = wrong {
-            return Err(not_an_export(&reason));
-        }
-        if read? == 0 {
-            break;
-        }
-    }
-    if !bytes.is_empty() {
-        return Err(not_an_export("the last command is not complete"));
-    }
-    Ok(())
-}
-
-/// Writes the batch, empties it, and adds its length to `entries`.
-fn apply(store: &Store, dir: &Path, batch: &mut Batch, entries: &mut usize) -> Result<(), Failure> {
-    store
-        .apply(batch)
-        .map_err(|error| failure_in(dir, &error))?;
-    *entries += batch.len();
-    batch.clear();
-    Ok(())
-}
-
-/// Adds the write of a SET command to a batch.
-fn add(batch: &mut Batch, request: &Request<'_>) -> Result<(), &'static str> {
-    const EXPECTED: &str = "expected SET KEY VALUE [PXAT MILLISECONDS]";
-    let is = |place: usize, word: &str| {
-        let found = request.get(place);
-        found.is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
-    };
-    let expires_at = match request.len() {
-        3 => None,
-        5 if is(3, "PXAT") => {
-            let text = std::str::from_utf8(&request[4]).map_err(|_| EXPECTED)?;
-            Some(text.parse().map_err(|_| EXPECTED)?)
-        }
-        _ => return Err(EXPECTED),
-    };
-    if !is(0, "SET") {
-        return Err(EXPECTED);
-    }
-    batch.put_until(&request[1], &request[2], expires_at);
-    Ok(())
-}
-
-fn not_an_export(reason: &str) -> Failure {
-    Failure::bad_file(format!("standard input is not an export: {reason}."))
-}
-
-/// `1 entry`, `2 entries`.
-fn counted(entries: usize) -> String {
-    match entries {
-        1 => "1 entry".to_owned(),
-        _ => format!("{entries} entries"),
     }
 }
 
