@@ -106,7 +106,7 @@ fn set_expiry(fields: &mut Fields, field: &[u8], expires_at: Option<u64>, now: u
     Outcome::Set(expires_at)
 }
 
-/// What a command has done to fields, in their order, and the values that it replies with.
+/// The outcomes of a command for fields, in their order, and the values that it replies with.
 #[derive(Debug, Default)]
 struct Changed {
     outcomes: Vec<Outcome>,

@@ -156,6 +156,13 @@ impl Call<'_> {
             || user().is_some_and(|(user, found)| may_read_all(user, found.known, words))
     }
 
+    /// Whether nothing of a command is denied to the client. A user with limits cannot call one with too few or too many words.
+    pub(super) fn may_call(&self, known: &Known, words: Words<'_>) -> bool {
+        let fits = || fits(known.arity, words.len());
+        let may = |user: &User| user.is_free() || fits() && denied(user, known, words).is_none();
+        self.shared.acl.is_plain() || self.user().is_some_and(may)
+    }
+
     /// What the client must not do of a command, which is noted in the log.
     pub(super) fn denial(
         &mut self,

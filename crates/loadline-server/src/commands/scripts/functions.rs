@@ -8,7 +8,7 @@ use super::{EVALUATED, Interpreter, Subject, run};
 use crate::commands::glob::glob;
 use crate::commands::numbers::integer;
 use crate::commands::refusal::{Refusal, no_such_form};
-use crate::commands::{Call, Known, Words, dump, find, is, other, read, sub, write};
+use crate::commands::{Call, Known, Words, dump, is, other, read, sub, write};
 use crate::state::Shared;
 
 pub(in crate::commands) const TABLE: &[Known] = &[
@@ -94,7 +94,7 @@ fn take(call: &mut Call<'_>) -> Result<Box<Libraries>, Refusal> {
         return Ok(libraries);
     }
     let report = call.shared.warnings.report;
-    let interpreter = Interpreter::new(report, |name| find(name).is_some())
+    let interpreter = Interpreter::new(report)
         .and_then(Interpreter::for_functions)
         .map_err(|error| format!("ERR Lua cannot be started: {error}"))?;
     let mut libraries = Box::new(Libraries::new(interpreter));

@@ -29,9 +29,24 @@ const LIBRARY_NAME: &str = "@user_function";
 const LOAD_MS: u64 = 500;
 const SHEBANG: &[u8] = b"#!";
 
-/// The function that executes the commands of a script: the reply of each, or the text of its error.
-pub(super) type Execute<'e> =
-    dyn FnMut(&Lua, &MultiValue) -> mlua::Result<Result<Value, Vec<u8>>> + 'e;
+/// The commands of the server, as the running script can call them.
+pub(super) trait Commands {
+    /// Executes a command, and returns its reply or the text of its error.
+    ///
+    /// # Errors
+    /// If Lua has no memory for the reply.
+    fn execute(
+        &mut self,
+        lua: &Lua,
+        arguments: &MultiValue,
+    ) -> mlua::Result<Result<Value, Vec<u8>>>;
+
+    /// Whether the rights of the user permit a command.
+    ///
+    /// # Errors
+    /// The text of an error, if there is no such command.
+    fn may_call(&self, arguments: &MultiValue) -> Result<bool, Vec<u8>>;
+}
 
 /// A compiled script.
 #[derive(Debug, Clone)]
@@ -71,17 +86,17 @@ pub(crate) struct Interpreter {
 }
 
 impl Interpreter {
-    /// Starts Lua. `report` gets what scripts log, and `knows` returns whether there is a command with a name.
+    /// Starts Lua. `report` gets what scripts log.
     ///
     /// # Errors
     /// If Lua cannot be started.
-    pub(super) fn new(report: fn(&str), knows: fn(&[u8]) -> bool) -> mlua::Result<Self> {
+    pub(super) fn new(report: fn(&str)) -> mlua::Result<Self> {
         let standard = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(standard, LuaOptions::default())?;
         lua.set_memory_limit(MEMORY_BYTES)?;
         let server = lua.create_table()?;
         let progress = Arc::new(Progress::default());
-        let all = libraries::all(&lua, report, knows, &progress)?;
+        let all = libraries::all(&lua, report, &progress)?;
         let redis = all.get("redis")?;
         server.set("libraries", all)?;
         let registry = Registry::default();
@@ -208,7 +223,7 @@ impl Interpreter {
         limit_time(&self.lua, Arc::clone(&self.progress), self.begun)
     }
 
-    /// Runs a script or a function, which executes commands by `execute`, for at most `limit_ms` milliseconds until its first
+    /// Runs a script or a function, which calls `commands`, for at most `limit_ms` milliseconds until its first
     /// write; 0 for no limit.
     ///
     /// # Errors
@@ -218,14 +233,14 @@ impl Interpreter {
         (name, function): (&str, &Function),
         given: Given<'_>,
         limit_ms: u64,
-        execute: &mut Execute<'_>,
+        commands: &mut dyn Commands,
     ) -> Result<Value, Refusal> {
         let ends_at = match limit_ms {
             0 => u64::MAX,
             limit => self.now().saturating_add(limit),
         };
         self.progress.begin(ends_at);
-        let outcome = self.call(function, given, execute);
+        let outcome = self.call(function, given, commands);
         if self.progress.is_over() {
             let renewed = self.renew_limit();
             renewed.map_err(|error| failure::fatal(name, &error))?;
@@ -244,18 +259,19 @@ impl Interpreter {
         &self,
         function: &Function,
         given: Given<'_>,
-        execute: &mut Execute<'_>,
+        commands: &mut dyn Commands,
     ) -> mlua::Result<(bool, Value)> {
         let (keys, arguments) = (self.list(given.keys)?, self.list(given.arguments)?);
         if !given.is_function {
             self.visible.raw_set("KEYS", &keys)?;
             self.visible.raw_set("ARGV", &arguments)?;
         }
-        let execute = RefCell::new(execute);
+        let commands = RefCell::new(commands);
         // A command cannot call a script, so the borrow never fails.
+        let busy = |_| mlua::Error::RecursiveMutCallback;
         let execute = |lua: &Lua, arguments: &MultiValue| {
-            let execute = execute.try_borrow_mut();
-            execute.map_err(|_| mlua::Error::RecursiveMutCallback)?(lua, arguments)
+            let mut commands = commands.try_borrow_mut().map_err(busy)?;
+            commands.execute(lua, arguments)
         };
         self.lua.scope(|scope| {
             let call = scope.create_function(|lua, arguments: MultiValue| {
@@ -267,6 +283,11 @@ impl Interpreter {
                 execute(lua, &arguments)?.or_else(|text| convert::error(lua, &text))
             })?;
             self.redis.raw_set("pcall", pcall)?;
+            let check = scope.create_function(|_, arguments: MultiValue| {
+                let permitted = commands.borrow().may_call(&arguments);
+                permitted.map_err(failure::reply)
+            })?;
+            self.redis.raw_set("acl_check_cmd", check)?;
             if given.is_function {
                 self.run.call((function, keys, arguments))
             } else {

@@ -13,7 +13,7 @@ use loadline_resp::Protocol;
 
 use super::numbers::integer;
 use super::refusal::{Refusal, no_such_form};
-use super::{Call, Keys, Known, Words, find, is, other, read, sub, write};
+use super::{Call, Keys, Known, Words, is, other, read, sub, write};
 pub(crate) use interpreter::Interpreter;
 use interpreter::{Given, Script};
 pub(crate) use library::Libraries;
@@ -161,7 +161,7 @@ fn take_interpreter(call: &mut Call<'_>) -> Result<Box<Interpreter>, Refusal> {
         return Ok(interpreter);
     }
     let report = call.shared.warnings.report;
-    match Interpreter::new(report, |name| find(name).is_some()) {
+    match Interpreter::new(report) {
         Ok(interpreter) => Ok(Box::new(interpreter)),
         Err(error) => Err(format!("ERR Lua cannot be started: {error}").into()),
     }
@@ -219,8 +219,7 @@ fn run(
         call.shared.watched.tracking.script_keys = Some(keys.collect());
     }
     let mut nested = Nested::new(call, flags, interpreter.progress());
-    let mut execute = |lua: &_, arguments: &_| nested.execute(lua, arguments);
-    let outcome = interpreter.run((name, function), given, limit, &mut execute);
+    let outcome = interpreter.run((name, function), given, limit, &mut nested);
     call.shared.watched.tracking.script_keys = None;
     call.session.database = database;
     call.session.protocol = protocol;

@@ -3,6 +3,7 @@
 use loadline_resp::{Decoder, Limits};
 use mlua::{Lua, MultiValue, Value};
 
+use super::interpreter::Commands;
 use super::progress::{Flags, Progress};
 use super::{convert, is_for_scripts};
 use crate::acl::Denial;
@@ -30,41 +31,9 @@ impl<'n, 'c> Nested<'n, 'c> {
         }
     }
 
-    /// Executes a command, and returns its reply or the text of its error.
-    ///
-    /// # Errors
-    /// If Lua has no memory for the reply.
-    pub(super) fn execute(
-        &mut self,
-        lua: &Lua,
-        arguments: &MultiValue,
-    ) -> mlua::Result<Result<Value, Vec<u8>>> {
-        if let Err(Refusal(text)) = self.reply(arguments) {
-            self.call.shared.stats.count_error(&text);
-            return Ok(Err(text.into_owned()));
-        }
-        let mut decoder = Decoder::new(Limits::default());
-        let outcome = match decoder.decode(self.out.as_slice()) {
-            Ok(Some((reply, _))) => match reply.error_text() {
-                Some(text) => Err(text.to_vec()),
-                None => Ok(convert::to_lua(lua, &reply, self.progress.protocol())?),
-            },
-            Ok(None) | Err(_) => {
-                Err(b"ERR the reply to the command is too large for a script".to_vec())
-            }
-        };
-        self.out.truncate(0);
-        Ok(outcome)
-    }
-
     /// Executes a command and leaves its reply in `out`.
     fn reply(&mut self, arguments: &MultiValue) -> Result<(), Refusal> {
-        if arguments.is_empty() {
-            return Err("ERR Please specify at least one argument for this redis lib call".into());
-        }
-        let words: Option<Vec<Vec<u8>>> = arguments.iter().map(convert::word).collect();
-        let words =
-            words.ok_or("ERR Lua redis lib command arguments must be strings or integers")?;
+        let words = words(arguments)?;
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let found = self.admit(&words)?;
         self.call.session.protocol = self.progress.protocol();
@@ -124,6 +93,51 @@ impl<'n, 'c> Nested<'n, 'c> {
         }
         self.call.admit_any_size(words)
     }
+}
+
+impl Commands for Nested<'_, '_> {
+    fn execute(
+        &mut self,
+        lua: &Lua,
+        arguments: &MultiValue,
+    ) -> mlua::Result<Result<Value, Vec<u8>>> {
+        if let Err(Refusal(text)) = self.reply(arguments) {
+            self.call.shared.stats.count_error(&text);
+            return Ok(Err(text.into_owned()));
+        }
+        let mut decoder = Decoder::new(Limits::default());
+        let outcome = match decoder.decode(self.out.as_slice()) {
+            Ok(Some((reply, _))) => match reply.error_text() {
+                Some(text) => Err(text.to_vec()),
+                None => Ok(convert::to_lua(lua, &reply, self.progress.protocol())?),
+            },
+            Ok(None) | Err(_) => {
+                Err(b"ERR the reply to the command is too large for a script".to_vec())
+            }
+        };
+        self.out.truncate(0);
+        Ok(outcome)
+    }
+
+    fn may_call(&self, arguments: &MultiValue) -> Result<bool, Vec<u8>> {
+        let permits = || {
+            let words = words(arguments)?;
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let found = find(words[0]);
+            let found = found.ok_or("ERR Invalid command passed to redis.acl_check_cmd()")?;
+            Ok(self.call.may_call(found.known, &words))
+        };
+        permits().map_err(|Refusal(text)| text.into_owned())
+    }
+}
+
+/// The words of a command, at least one.
+fn words(arguments: &MultiValue) -> Result<Vec<Vec<u8>>, Refusal> {
+    if arguments.is_empty() {
+        return Err("ERR Please specify at least one argument for this redis lib call".into());
+    }
+    let words: Option<Vec<Vec<u8>>> = arguments.iter().map(convert::word).collect();
+    Ok(words.ok_or("ERR Lua redis lib command arguments must be strings or integers")?)
 }
 
 /// Whether BLOCK is among the options of XREAD or XREADGROUP.

@@ -58,18 +58,13 @@ impl From<Value> for Results {
     }
 }
 
-/// All libraries by their names. `report` gets what scripts log, and `knows` returns whether there is a command with a name.
+/// All libraries by their names. `report` gets what scripts log.
 ///
 /// # Errors
 /// If Lua has no memory.
-pub(super) fn all(
-    lua: &Lua,
-    report: fn(&str),
-    knows: fn(&[u8]) -> bool,
-    progress: &Arc<Progress>,
-) -> mlua::Result<Table> {
+pub(super) fn all(lua: &Lua, report: fn(&str), progress: &Arc<Progress>) -> mlua::Result<Table> {
     let all = lua.create_table()?;
-    all.set("redis", redis::library(lua, report, knows, progress)?)?;
+    all.set("redis", redis::library(lua, report, progress)?)?;
     all.set("bit", bit::library(lua)?)?;
     all.set("cjson", cjson::library(lua)?)?;
     all.set("cmsgpack", cmsgpack::library(lua)?)?;

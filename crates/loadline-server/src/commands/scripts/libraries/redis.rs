@@ -1,4 +1,4 @@
-//! `redis.*`, except for what executes commands.
+//! `redis.*`, except for what executes commands and checks rights.
 
 use std::sync::Arc;
 
@@ -14,7 +14,6 @@ const LEVELS: [&str; 4] = ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNIN
 pub(super) fn library(
     lua: &Lua,
     report: fn(&str),
-    knows: fn(&[u8]) -> bool,
     progress: &Arc<Progress>,
 ) -> mlua::Result<Table> {
     let library = lua.create_table()?;
@@ -50,19 +49,6 @@ pub(super) fn library(
         Ok(Value::Boolean(false))
     })?;
     add(lua, &library, "debug", |_, _| Ok(Value::Nil))?;
-    add(lua, &library, "acl_check_cmd", move |lua, arguments| {
-        if arguments.len() == 0 {
-            return Err(Fault::Reply(
-                "ERR Please specify at least one argument for this redis lib call",
-            ));
-        }
-        if !knows(&arguments.text(lua, 1)?) {
-            return Err(Fault::Reply(
-                "ERR Invalid command passed to redis.acl_check_cmd()",
-            ));
-        }
-        Ok(Value::Boolean(true))
-    })?;
     Ok(library)
 }
 
