@@ -27,7 +27,7 @@ pub struct Fastest<'c> {
 pub struct Slowest<'c> {
     /// The mode.
     pub mode: &'c Mode,
-    /// How many times as fast the fastest mode is.
+    /// The speed of the fastest mode as a multiple.
     pub times: f64,
     /// Whether `times` is what the rounds show at least: the slowest round of the one mode over the fastest of the other,
     /// because their range is too wide for a ratio.

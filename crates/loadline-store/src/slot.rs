@@ -200,7 +200,7 @@ impl<'s> Slot<'s> {
         }
     }
 
-    /// What of it can expire.
+    /// The parts of it that can expire.
     #[inline]
     pub(crate) fn expiring(&self) -> Expiring {
         Expiring {

@@ -74,7 +74,7 @@ pub struct Keyspace {
     /// The segment of the log in which new entries lie, or one before it; 0 without a log, or where each write names it.
     segment: u32,
     on_expiry: Option<Arc<dyn OnExpiry>>,
-    /// What has expired, where that is collected.
+    /// Expired keys and fields, where these are collected.
     expired: Option<Mutex<Vec<Expired>>>,
 }
 

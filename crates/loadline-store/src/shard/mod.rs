@@ -417,8 +417,8 @@ impl Shard {
         self.arena.addresses().chain(self.index.addresses())
     }
 
-    /// What of the entry at `at` can expire, as it is counted. Most shards have no fields that can, and looking for those takes
-    /// longer than the rest.
+    /// The parts of the entry at `at` that can expire, as they are counted. Most shards have no fields that can, and looking for
+    /// those takes longer than the rest.
     #[inline]
     fn expiring_of(&self, at: u32) -> Expiring {
         let slot = self.slot(at);

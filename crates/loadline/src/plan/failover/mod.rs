@@ -66,7 +66,7 @@ pub(crate) struct TrialPlan {
     pub(crate) lead: Duration,
     /// Load after the beginning of the fault.
     pub(crate) after: Duration,
-    /// How long a server is stopped.
+    /// The time for which a server is stopped.
     pub(crate) stopped: Duration,
     /// Whether it uses the servers of the trial before, all of which still do what they did at their start.
     pub(crate) goes_on: bool,
@@ -261,7 +261,7 @@ fn writes(rate: u64, time: Duration) -> u64 {
     (rate as f64 * time.as_secs_f64()).ceil() as u64
 }
 
-/// How long the client and the servers take to recover, and some more.
+/// The time that the client and the servers take to recover, and some more.
 fn default_after(fault: &Fault, topology: &Topology) -> Duration {
     let seconds = match (fault, topology) {
         (Fault::Stop, Topology::Sentinel) => 8,
@@ -282,7 +282,7 @@ fn stopped(topology: &Topology) -> Duration {
 }
 
 impl FailoverPlan {
-    /// How long it takes.
+    /// The time that it takes.
     fn time(&self) -> Duration {
         let start = match self.topology {
             Topology::Cluster => START_CLUSTER,
