@@ -88,24 +88,23 @@ pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
     let programs = programs::build(&features)?;
     let must_be_there = asked.install || is_ci;
     let mut failed = Vec::new();
-    thread::scope(|scope| -> anyhow::Result<()> {
+    thread::scope(|scope| {
         // Tests wait for some of their time; meanwhile, what the other steps need is made, and instructions are counted, which
         // takes no quiet machine.
         let made = scope.spawn(|| {
-            pool::yield_to_others()?;
-            let clients = drivers::prepare(asked.install, must_be_there);
-            anyhow::Ok((clients, instructions::count()))
+            let clients = pool::yield_to_others()
+                .and_then(|()| drivers::prepare(asked.install, must_be_there));
+            (clients, instructions::count())
         });
         step("the workspace", &mut failed, || {
             programs::run_all(&programs, environment)
         });
-        let (clients, counts) = made.join().expect("no thread panics")?;
+        let (clients, counts) = made.join().expect("no thread panics");
         step("the drivers", &mut failed, || drivers::test_all(&clients?));
         step("instructions", &mut failed, || {
             instructions::check(&counts?)
         });
-        Ok(())
-    })?;
+    });
     if failed.is_empty() {
         return Ok(());
     }
