@@ -114,7 +114,7 @@ pub(super) fn reply(
         protocol,
         has_booleans: of_script == Protocol::Resp3,
     };
-    let written = writer.value(value, MOST_LEVELS);
+    let written = writer.value(value.clone());
     if written.is_err() {
         out.truncate(begin);
     }
@@ -128,7 +128,30 @@ struct Writer<'o> {
 }
 
 impl Writer<'_> {
-    fn value(&mut self, value: &Value, levels: usize) -> Result<(), &'static str> {
+    /// Writes a value. Tables within tables are kept in a list and not on the stack of the thread, since scripts choose how deep
+    /// they are.
+    fn value(&mut self, value: Value) -> Result<(), &'static str> {
+        let mut open = vec![vec![value].into_iter()];
+        while let Some(values) = open.last_mut() {
+            let Some(value) = values.next() else {
+                open.pop();
+                continue;
+            };
+            let members = self.begin(&value);
+            if let Value::Table(_) = value
+                && open.len() > MOST_LEVELS
+            {
+                return Err(TOO_DEEP);
+            }
+            if !members.is_empty() {
+                open.push(members.into_iter());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a value, or the header of one with members, which are returned.
+    fn begin(&mut self, value: &Value) -> Vec<Value> {
         let (out, protocol) = (&mut *self.out, self.protocol);
         match value {
             Value::String(text) => encode::bulk(out, &text.as_bytes()),
@@ -136,15 +159,13 @@ impl Writer<'_> {
             Value::Number(number) => encode::integer(out, whole(*number)),
             Value::Boolean(flag) if self.has_booleans => encode::boolean(out, *flag, protocol),
             Value::Boolean(true) => encode::integer(out, 1),
-            Value::Table(table) => {
-                return self.table(table, levels.checked_sub(1).ok_or(TOO_DEEP)?);
-            }
+            Value::Table(table) => return self.table(table),
             _ => encode::null(out, protocol),
         }
-        Ok(())
+        Vec::new()
     }
 
-    fn table(&mut self, table: &Table, levels: usize) -> Result<(), &'static str> {
+    fn table(&mut self, table: &Table) -> Vec<Value> {
         let (out, protocol) = (&mut *self.out, self.protocol);
         let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
         if let Value::String(text) = field("err") {
@@ -156,37 +177,30 @@ impl Writer<'_> {
         } else if let Value::Table(map) = field("map") {
             let pairs = pairs(&map);
             encode::map_header(out, pairs.len() as u64, protocol);
-            for (key, value) in &pairs {
-                self.value(key, levels)?;
-                self.value(value, levels)?;
-            }
+            return pairs.into_iter().flat_map(<[Value; 2]>::from).collect();
         } else if let Value::Table(set) = field("set") {
             let pairs = pairs(&set);
             encode::set_header(out, pairs.len() as u64, protocol);
-            for (member, _) in &pairs {
-                self.value(member, levels)?;
-            }
+            return pairs.into_iter().map(|(member, _)| member).collect();
         } else if let Value::String(digits) = field("big_number") {
             encode::big_number(out, &without_line_breaks(&digits.as_bytes()), protocol);
         } else if let Some((format, text)) = verbatim(&field("verbatim_string")) {
             encode::verbatim(out, format, &text, protocol);
         } else {
-            return self.list(table, levels);
+            return self.list(table);
         }
-        Ok(())
+        Vec::new()
     }
 
-    /// Writes the items up to the first nil.
-    fn list(&mut self, table: &Table, levels: usize) -> Result<(), &'static str> {
-        let mut items = Vec::new();
-        for place in 1.. {
-            match table.raw_get::<Value>(place) {
-                Ok(Value::Nil) | Err(_) => break,
-                Ok(item) => items.push(item),
-            }
-        }
+    /// Writes the header of the items up to the first nil, which are returned.
+    fn list(&mut self, table: &Table) -> Vec<Value> {
+        let items = (1..).map_while(|place: i64| match table.raw_get(place) {
+            Ok(Value::Nil) | Err(_) => None,
+            Ok(item) => Some(item),
+        });
+        let items: Vec<Value> = items.collect();
         encode::array_header(self.out, items.len() as u64);
-        items.iter().try_for_each(|item| self.value(item, levels))
+        items
     }
 }
 

@@ -1,9 +1,9 @@
 //! JSON as values of Lua.
 
-use mlua::{Lua, Value};
+use mlua::{Lua, Table, Value};
 
 use super::super::Fault;
-use super::Settings;
+use super::{MOST_LEVELS, Settings};
 
 pub(super) fn decode(lua: &Lua, text: &[u8], settings: &Settings) -> Result<Value, Fault> {
     // Text of two or four bytes a character has a zero byte in front.
@@ -19,7 +19,7 @@ pub(super) fn decode(lua: &Lua, text: &[u8], settings: &Settings) -> Result<Valu
         settings,
     };
     let first = parser.token()?;
-    let value = parser.value(first, 0)?;
+    let value = parser.value(first)?;
     let end = parser.token()?;
     if end.kind != Kind::End {
         return Err(parser.unexpected("the end", &end));
@@ -69,6 +69,64 @@ struct Token {
     at: usize,
 }
 
+/// An object or array whose end was not read yet.
+struct Open {
+    lua: Lua,
+    table: Table,
+    place: Place,
+}
+
+/// The place of the next member.
+enum Place {
+    /// In an object, once it was read.
+    Key(Option<Vec<u8>>),
+    /// In an array, after this many.
+    Index(i64),
+}
+
+/// An object or array whose first token was read.
+enum Begun {
+    Empty(Value),
+    /// One with members, and the first token of the value of the first.
+    Open(Open, Token),
+}
+
+impl Open {
+    fn new(lua: &Lua, place: Place) -> mlua::Result<Self> {
+        let table = lua.create_table()?;
+        let lua = lua.clone();
+        Ok(Self { lua, table, place })
+    }
+
+    fn take(&mut self, value: Value) -> mlua::Result<()> {
+        match &mut self.place {
+            Place::Key(key) => {
+                let key = self.lua.create_string(key.take().unwrap_or_default())?;
+                self.table.raw_set(key, value)
+            }
+            Place::Index(index) => {
+                *index += 1;
+                self.table.raw_set(*index, value)
+            }
+        }
+    }
+
+    fn end(&self) -> Kind {
+        match self.place {
+            Place::Key(_) => Kind::ObjectEnd,
+            Place::Index(_) => Kind::ArrayEnd,
+        }
+    }
+
+    /// What may follow a member.
+    fn expected(&self) -> &'static str {
+        match self.place {
+            Place::Key(_) => "comma or object end",
+            Place::Index(_) => "comma or array end",
+        }
+    }
+}
+
 struct Parser<'t> {
     lua: &'t Lua,
     text: &'t [u8],
@@ -82,73 +140,102 @@ impl Parser<'_> {
         format!("Expected {expected} but found {name} at character {at}").into()
     }
 
-    fn value(&mut self, token: Token, depth: usize) -> Result<Value, Fault> {
-        match token.kind {
-            Kind::Text(text) => Ok(Value::String(self.lua.create_string(text)?)),
-            Kind::Number(number) => Ok(Value::Number(number)),
-            Kind::Boolean(flag) => Ok(Value::Boolean(flag)),
-            Kind::Null => Ok(Value::NULL),
-            Kind::ObjectBegin => self.object(self.deeper(depth)?),
-            Kind::ArrayBegin => self.array(self.deeper(depth)?),
-            _ => Err(self.unexpected("value", &token)),
+    /// The value that begins with `token`. Values within values are kept in a list and not on the stack of the thread, since
+    /// scripts choose how deep they are.
+    fn value(&mut self, mut token: Token) -> Result<Value, Fault> {
+        let mut open = Vec::new();
+        loop {
+            let mut value = match token.kind {
+                Kind::Text(text) => Value::String(self.lua.create_string(text)?),
+                Kind::Number(number) => Value::Number(number),
+                Kind::Boolean(flag) => Value::Boolean(flag),
+                Kind::Null => Value::NULL,
+                Kind::ObjectBegin => match self.object(open.len())? {
+                    Begun::Empty(object) => object,
+                    Begun::Open(object, first) => {
+                        open.push(object);
+                        token = first;
+                        continue;
+                    }
+                },
+                Kind::ArrayBegin => match self.array(open.len())? {
+                    Begun::Empty(array) => array,
+                    Begun::Open(array, first) => {
+                        open.push(array);
+                        token = first;
+                        continue;
+                    }
+                },
+                _ => return Err(self.unexpected("value", &token)),
+            };
+            token = loop {
+                let Some(mut within) = open.pop() else {
+                    return Ok(value);
+                };
+                within.take(value)?;
+                let next = self.token()?;
+                if next.kind == Kind::Comma {
+                    let first = self.token()?;
+                    let first = self.member(&mut within, first)?;
+                    open.push(within);
+                    break first;
+                }
+                if next.kind != within.end() {
+                    return Err(self.unexpected(within.expected(), &next));
+                }
+                value = Value::Table(within.table);
+            };
         }
     }
 
-    fn deeper(&self, depth: usize) -> Result<usize, Fault> {
+    /// Fails if a value within `depth` others is one too many.
+    fn descend(&self, depth: usize) -> Result<(), Fault> {
         let depth = depth + 1;
-        if depth > self.settings.decode_depth {
+        if depth > self.settings.decode_depth.min(MOST_LEVELS) {
             let at = self.at;
             return Err(format!(
                 "Found too many nested data structures ({depth}) at character {at}"
             )
             .into());
         }
-        Ok(depth)
+        Ok(())
     }
 
-    fn object(&mut self, depth: usize) -> Result<Value, Fault> {
-        let object = self.lua.create_table()?;
-        let mut token = self.token()?;
-        if token.kind == Kind::ObjectEnd {
-            return Ok(Value::Table(object));
+    fn object(&mut self, depth: usize) -> Result<Begun, Fault> {
+        self.descend(depth)?;
+        let mut object = Open::new(self.lua, Place::Key(None))?;
+        let first = self.token()?;
+        if first.kind == Kind::ObjectEnd {
+            return Ok(Begun::Empty(Value::Table(object.table)));
         }
-        loop {
-            let Kind::Text(key) = token.kind else {
-                return Err(self.unexpected("object key string", &token));
-            };
-            let colon = self.token()?;
-            if colon.kind != Kind::Colon {
-                return Err(self.unexpected("colon", &colon));
-            }
-            let first = self.token()?;
-            let value = self.value(first, depth)?;
-            object.raw_set(self.lua.create_string(key)?, value)?;
-            let next = self.token()?;
-            match next.kind {
-                Kind::ObjectEnd => return Ok(Value::Table(object)),
-                Kind::Comma => token = self.token()?,
-                _ => return Err(self.unexpected("comma or object end", &next)),
-            }
-        }
+        let first = self.member(&mut object, first)?;
+        Ok(Begun::Open(object, first))
     }
 
-    fn array(&mut self, depth: usize) -> Result<Value, Fault> {
-        let array = self.lua.create_table()?;
-        let mut token = self.token()?;
-        if token.kind == Kind::ArrayEnd {
-            return Ok(Value::Table(array));
+    fn array(&mut self, depth: usize) -> Result<Begun, Fault> {
+        self.descend(depth)?;
+        let array = Open::new(self.lua, Place::Index(0))?;
+        let first = self.token()?;
+        if first.kind == Kind::ArrayEnd {
+            return Ok(Begun::Empty(Value::Table(array.table)));
         }
-        for place in 1.. {
-            let value = self.value(token, depth)?;
-            array.raw_set(place, value)?;
-            let next = self.token()?;
-            match next.kind {
-                Kind::ArrayEnd => break,
-                Kind::Comma => token = self.token()?,
-                _ => return Err(self.unexpected("comma or array end", &next)),
-            }
+        Ok(Begun::Open(array, first))
+    }
+
+    /// The first token of the value of a member that begins with `first`, after the key if it is one of an object.
+    fn member(&mut self, within: &mut Open, first: Token) -> Result<Token, Fault> {
+        let Place::Key(place) = &mut within.place else {
+            return Ok(first);
+        };
+        let Kind::Text(key) = first.kind else {
+            return Err(self.unexpected("object key string", &first));
+        };
+        *place = Some(key);
+        let colon = self.token()?;
+        if colon.kind != Kind::Colon {
+            return Err(self.unexpected("colon", &colon));
         }
-        Ok(Value::Table(array))
+        self.token()
     }
 
     fn token(&mut self) -> Result<Token, Fault> {
@@ -232,20 +319,15 @@ impl Parser<'_> {
         {
             return kind;
         }
-        let is_part = |byte: &&u8| matches!(**byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
-        let longest = rest.iter().take_while(is_part).count();
         let digits = rest.strip_prefix(b"-").unwrap_or(rest);
         let has_leading_zero = matches!(digits, [b'0', b'0'..=b'9', ..]);
         if has_leading_zero && !self.settings.decodes_invalid {
             return Kind::Error("invalid number");
         }
-        // As strtod: the longest start that is a number.
-        for length in (1..=longest).rev() {
-            let text = std::str::from_utf8(&rest[..length]).unwrap_or("");
-            if let Ok(number) = text.parse() {
-                self.at += length;
-                return Kind::Number(number);
-            }
+        let text = str::from_utf8(&rest[..length_of_number(rest)]).unwrap_or_default();
+        if let Ok(number) = text.parse() {
+            self.at += text.len();
+            return Kind::Number(number);
         }
         Kind::Error("invalid number")
     }
@@ -318,5 +400,28 @@ impl Parser<'_> {
         }
         self.at += 6 * units.len();
         Ok(())
+    }
+}
+
+/// The length of the longest start of `text` that is a number, as strtod reads it.
+fn length_of_number(text: &[u8]) -> usize {
+    let digits = |at: usize| {
+        let rest = text.get(at..).unwrap_or_default();
+        rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+    };
+    let is_one_of = |at: usize, bytes: &[u8]| text.get(at).is_some_and(|byte| bytes.contains(byte));
+    let begin = usize::from(is_one_of(0, b"+-"));
+    let whole = digits(begin);
+    let mut end = begin + whole;
+    if is_one_of(end, b".") && whole + digits(end + 1) > 0 {
+        end += 1 + digits(end + 1);
+    }
+    if end == begin || !is_one_of(end, b"eE") {
+        return end;
+    }
+    let exponent = end + 1 + usize::from(is_one_of(end + 1, b"+-"));
+    match digits(exponent) {
+        0 => end,
+        count => exponent + count,
     }
 }

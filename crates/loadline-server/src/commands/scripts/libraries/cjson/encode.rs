@@ -1,16 +1,18 @@
 //! Values of Lua as JSON.
 
+use std::vec;
+
 use mlua::{Table, Value};
 
 use super::super::{Fault, number};
-use super::{Invalid, Settings};
+use super::{Invalid, MOST_LEVELS, Settings};
 
 pub(super) fn encode(value: &Value, settings: &Settings) -> Result<Vec<u8>, Fault> {
     let mut writer = Writer {
         out: Vec::new(),
         settings,
     };
-    writer.value(value, 0)?;
+    writer.value(value)?;
     Ok(writer.out)
 }
 
@@ -19,8 +21,50 @@ struct Writer<'s> {
     settings: &'s Settings,
 }
 
+/// A table whose members are not all written.
+enum Open {
+    /// The list, the place of its next member, and the last place.
+    List(Table, usize, usize),
+    Object(vec::IntoIter<(Value, Value)>),
+}
+
 impl Writer<'_> {
-    fn value(&mut self, value: &Value, depth: usize) -> Result<(), Fault> {
+    /// Writes a value. Tables within tables are kept in a list and not on the stack of the thread, since scripts choose how deep
+    /// they are.
+    fn value(&mut self, value: &Value) -> Result<(), Fault> {
+        let mut open = Vec::new();
+        self.begin(value, &mut open)?;
+        while let Some(last) = open.last_mut() {
+            let next = match last {
+                Open::List(list, place, last) if *place <= *last => {
+                    if *place > 1 {
+                        self.out.push(b',');
+                    }
+                    *place += 1;
+                    list.raw_get(*place - 1)?
+                }
+                Open::List(..) => {
+                    self.out.push(b']');
+                    open.pop();
+                    continue;
+                }
+                Open::Object(pairs) => {
+                    let Some((key, value)) = pairs.next() else {
+                        self.out.push(b'}');
+                        open.pop();
+                        continue;
+                    };
+                    self.key(&key)?;
+                    value
+                }
+            };
+            self.begin(&next, &mut open)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a value, or the begin of a table that joins those in `open`.
+    fn begin(&mut self, value: &Value, open: &mut Vec<Open>) -> Result<(), Fault> {
         match value {
             Value::Nil => self.out.extend_from_slice(b"null"),
             value if *value == Value::NULL => self.out.extend_from_slice(b"null"),
@@ -29,7 +73,10 @@ impl Writer<'_> {
             Value::Integer(number) => self.number(*number as f64)?,
             Value::Number(number) => self.number(*number)?,
             Value::String(text) => self.text(&text.as_bytes()),
-            Value::Table(table) => return self.table(table, depth + 1),
+            Value::Table(table) => {
+                let table = self.table(table, open.len() + 1)?;
+                open.push(table);
+            }
             other => {
                 return Err(
                     format!("Cannot serialise {}: type not supported", other.type_name()).into(),
@@ -51,6 +98,14 @@ impl Writer<'_> {
                 self.out.extend_from_slice(text.as_bytes());
             }
         }
+        Ok(())
+    }
+
+    /// A number between quotes.
+    fn numeral(&mut self, number: f64) -> Result<(), Fault> {
+        self.out.push(b'"');
+        self.number(number)?;
+        self.out.push(b'"');
         Ok(())
     }
 
@@ -81,53 +136,41 @@ impl Writer<'_> {
         self.out.push(b'"');
     }
 
-    fn table(&mut self, table: &Table, depth: usize) -> Result<(), Fault> {
-        if depth > self.settings.encode_depth {
+    fn table(&mut self, table: &Table, depth: usize) -> Result<Open, Fault> {
+        if depth > self.settings.encode_depth.min(MOST_LEVELS) {
             return Err(format!("Cannot serialise, excessive nesting ({depth})").into());
         }
         match self.places(table)? {
             Some(places) if places > 0 => {
                 self.out.push(b'[');
-                for place in 1..=places {
-                    if place > 1 {
-                        self.out.push(b',');
-                    }
-                    self.value(&table.raw_get(place)?, depth)?;
-                }
-                self.out.push(b']');
+                Ok(Open::List(table.clone(), 1, places))
             }
-            _ => self.object(table, depth)?,
+            _ => {
+                self.out.push(b'{');
+                let pairs: mlua::Result<Vec<_>> = table.pairs().collect();
+                Ok(Open::Object(pairs?.into_iter()))
+            }
         }
-        Ok(())
     }
 
-    fn object(&mut self, table: &Table, depth: usize) -> Result<(), Fault> {
-        self.out.push(b'{');
-        let mut is_first = true;
-        for pair in table.pairs::<Value, Value>() {
-            let (key, value) = pair?;
-            if !std::mem::take(&mut is_first) {
-                self.out.push(b',');
-            }
-            match &key {
-                Value::String(text) => self.text(&text.as_bytes()),
-                Value::Integer(_) | Value::Number(_) => {
-                    self.out.push(b'"');
-                    self.value(&key, depth)?;
-                    self.out.push(b'"');
-                }
-                _ => {
-                    return Err(format!(
-                        "Cannot serialise {}: table key must be a number or string",
-                        key.type_name()
-                    )
-                    .into());
-                }
-            }
-            self.out.push(b':');
-            self.value(&value, depth)?;
+    /// Writes the key of an object, after a comma if it is not the first.
+    fn key(&mut self, key: &Value) -> Result<(), Fault> {
+        if self.out.last() != Some(&b'{') {
+            self.out.push(b',');
         }
-        self.out.push(b'}');
+        match key {
+            Value::String(text) => self.text(&text.as_bytes()),
+            Value::Integer(place) => self.numeral(*place as f64)?,
+            Value::Number(number) => self.numeral(*number)?,
+            _ => {
+                return Err(format!(
+                    "Cannot serialise {}: table key must be a number or string",
+                    key.type_name()
+                )
+                .into());
+            }
+        }
+        self.out.push(b':');
         Ok(())
     }
 

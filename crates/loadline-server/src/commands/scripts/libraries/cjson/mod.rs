@@ -9,6 +9,10 @@ use mlua::{Lua, Table, Value};
 
 use super::{Arguments, Fault, Results, add};
 
+/// The levels of tables within tables at most, whatever the settings say. The stack of Lua has room for 8,000 values, and Redis ends
+/// there.
+const MOST_LEVELS: usize = 4_000;
+
 /// The settings of the library, which scripts can change, with their defaults.
 #[derive(Debug, Clone, Copy)]
 struct Settings {
