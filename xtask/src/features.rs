@@ -9,8 +9,8 @@ use crate::metadata;
 
 /// The features that are left out, in every crate.
 const HEAVY: [&str; 2] = ["libfuzzer", "rocksdb"];
-/// The feature of this project's own fuzz targets, which no application chooses.
-const FUZZING: &str = "fuzzing";
+/// The features of this project's own fuzz targets, which no application chooses.
+const FUZZING: [&str; 2] = ["fuzzing", "libfuzzer"];
 /// The set of features of those who name none.
 const DEFAULT: &str = "default";
 
@@ -72,7 +72,7 @@ pub(crate) struct Alone {
     pub(crate) feature: String,
 }
 
-/// Each package that has features without any of them, and each library with each of them alone: an application chooses
+/// Each package that has features of its own without any of them, and each library with each of them alone: an application chooses
 /// the features of a library, and a program's are hardly ever chosen.
 ///
 /// # Errors
@@ -85,16 +85,19 @@ pub(crate) fn alone() -> anyhow::Result<Vec<Alone>> {
 fn alone_of(metadata: &Metadata) -> Vec<Alone> {
     let mut sets = Vec::new();
     for package in &metadata.packages {
-        let mut features: Vec<&str> = (package.features.keys().map(String::as_str))
-            .filter(|feature| ![DEFAULT, FUZZING].contains(feature) && package.is_library())
+        let chosen = package.features.keys().map(String::as_str);
+        let chosen = chosen.filter(|feature| !FUZZING.contains(feature));
+        if chosen.clone().next().is_none() {
+            continue;
+        }
+        let mut features: Vec<&str> = chosen
+            .filter(|feature| *feature != DEFAULT && package.is_library())
             .filter(|feature| {
                 let full = format!("{}/{feature}", package.name);
                 !is_heavy(metadata, &full, &mut Vec::new())
             })
             .collect();
-        if !package.features.is_empty() {
-            features.insert(0, "");
-        }
+        features.insert(0, "");
         let target = if package.is_library() {
             "--lib".to_owned()
         } else {
@@ -186,6 +189,7 @@ mod tests {
                         ("rocksdb", &["dep:rocksdb"]),
                     ],
                 ),
+                package("fuzz", "bin", &[("libfuzzer", &["dep:fuzzer"])]),
             ],
         };
         assert_eq!(light(&metadata), ["lab/light", "lab/loop", "cache/light"]);

@@ -21,7 +21,7 @@ const CHECKS: [Check; 9] = [
     }),
     ("examples of the pages", pages::check),
     // Applications choose features; the workspace is only checked with all features at once. The compiler's own warnings, such as
-    // of what nobody uses, depend on features; those of clippy hardly do, and take several times as long.
+    // of what nobody uses, depend on features; those of clippy hardly do.
     ("each feature alone", || {
         for set in features::alone()? {
             let arguments = [

@@ -4,13 +4,14 @@ mod stamp;
 
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
+use toml::Value;
 
 use crate::install::{PAUSE, TRIES, install_debian, try_again};
 use crate::lint::run_cargo;
@@ -82,6 +83,8 @@ struct Client {
 struct Folder {
     name: String,
     path: PathBuf,
+    /// Directory in which the program finds the drivers of the folder by their names.
+    drivers: PathBuf,
     manifest: Manifest,
 }
 
@@ -126,10 +129,7 @@ pub(crate) fn run_drivers(asked: &Asked<'_>) -> anyhow::Result<()> {
         runs.extend(folder.runs());
         let of_cluster = folder.manifest.client.iter();
         let of_cluster = of_cluster.filter(|client| client.cluster);
-        runs.extend(of_cluster.map(|client| Run {
-            target: Some(CLUSTER),
-            client: client.name.clone(),
-        }));
+        runs.extend(of_cluster.map(|client| folder.run(Some(CLUSTER), client)));
     }
     test_all(&runs).context("see the lines above; not installed, or")
 }
@@ -197,6 +197,7 @@ fn install_all(folders: &mut Vec<Folder>) {
 pub(crate) fn prepare(install: bool, must_be_there: bool) -> anyhow::Result<Vec<Run>> {
     let mut runs = Vec::new();
     for folder in folders()? {
+        let folder = folder.for_tests()?;
         let name = &folder.name;
         if let Some(reason) = &folder.manifest.elsewhere {
             say(&format!(
@@ -226,6 +227,7 @@ pub(crate) fn prepare(install: bool, must_be_there: bool) -> anyhow::Result<Vec<
 pub(crate) struct Run {
     /// A cluster, if not a single server.
     target: Option<&'static str>,
+    drivers: PathBuf,
     client: String,
 }
 
@@ -239,7 +241,9 @@ impl Run {
         let output = Command::new(program())
             .arg("clients")
             .args(self.target)
-            .args(["--drivers", DIR, "--conformance", &self.client])
+            .arg("--drivers")
+            .arg(&self.drivers)
+            .args(["--conformance", &self.client])
             .env(SHORT_LIVED.0, SHORT_LIVED.1)
             .output()
             .context("the program could not be started")?;
@@ -278,6 +282,37 @@ pub(crate) fn test_all(runs: &[Run]) -> anyhow::Result<()> {
     )
 }
 
+/// A `driver.toml` in the folder `path` whose steps build what Cargo does not optimise, and whose commands start that.
+fn unoptimised(text: &str, path: &Path) -> anyhow::Result<String> {
+    let mut manifest: toml::Table = text.parse().context(MANIFEST)?;
+    for (key, value) in &mut manifest {
+        match (key.as_str(), value) {
+            ("install", Value::Array(steps)) => {
+                let steps = steps.iter_mut().filter_map(Value::as_array_mut);
+                steps.for_each(|step| step.retain(|word| word.as_str() != Some("--release")));
+            }
+            ("command", command) => start_unoptimised(command, path),
+            ("client", Value::Array(clients)) => {
+                let of_clients = clients.iter_mut();
+                let of_clients = of_clients.filter_map(|client| client.get_mut("command"));
+                of_clients.for_each(|command| start_unoptimised(command, path));
+            }
+            _ => {}
+        }
+    }
+    Ok(manifest.to_string())
+}
+
+/// Replaces programs that Cargo optimised in a command by those that it did not.
+fn start_unoptimised(command: &mut Value, path: &Path) {
+    for word in command.as_array_mut().into_iter().flatten() {
+        if let Some(program) = word.as_str().filter(|word| word.contains("/release/")) {
+            let program = path.join(program.replace("/release/", "/debug/"));
+            *word = program.to_string_lossy().into_owned().into();
+        }
+    }
+}
+
 /// All folders, by their names.
 fn folders() -> anyhow::Result<Vec<Folder>> {
     let entries = fs::read_dir(DIR).with_context(|| format!("{DIR} could not be read"))?;
@@ -294,6 +329,7 @@ fn folders() -> anyhow::Result<Vec<Folder>> {
         folders.push(Folder {
             name: name.to_string_lossy().into_owned(),
             manifest: toml::from_str(&text).with_context(|| manifest.display().to_string())?,
+            drivers: DIR.into(),
             path,
         });
     }
@@ -302,6 +338,31 @@ fn folders() -> anyhow::Result<Vec<Folder>> {
 }
 
 impl Folder {
+    /// The folder as the tests build it: programs of Cargo without optimisation, beside those that are measured and with a
+    /// `driver.toml` of their own. Their contract does not depend on it, and building them takes less than half of the time.
+    ///
+    /// # Errors
+    /// If the `driver.toml` cannot be read or written.
+    fn for_tests(self) -> anyhow::Result<Self> {
+        if self.manifest.program != "cargo" {
+            return Ok(self);
+        }
+        let path = fs::canonicalize(&self.path).context("the folder")?;
+        let text = fs::read_to_string(path.join(MANIFEST)).context(MANIFEST)?;
+        let text = unoptimised(&text, &path)?;
+        let drivers = target_dir().join("drivers-of-tests");
+        let copy = drivers.join(&self.name);
+        fs::create_dir_all(&copy)
+            .and_then(|()| fs::write(copy.join(MANIFEST), &text))
+            .with_context(|| copy.display().to_string())?;
+        let manifest = toml::from_str(&text).context(MANIFEST)?;
+        Ok(Self {
+            drivers,
+            manifest,
+            ..self
+        })
+    }
+
     /// The Debian packages that have to be installed first.
     fn missing_packages(&self) -> Vec<&str> {
         let manifest = &self.manifest;
@@ -392,7 +453,8 @@ impl Folder {
     /// Whether the clients of the folder can run, as the program lists them.
     fn is_installed(&self) -> anyhow::Result<bool> {
         let list = Command::new(program())
-            .args(["clients", "--list", "--drivers", DIR])
+            .args(["clients", "--list", "--drivers"])
+            .arg(&self.drivers)
             .output()
             .context("the program could not be started")?;
         let text = String::from_utf8_lossy(&list.stdout).into_owned();
@@ -408,10 +470,15 @@ impl Folder {
     /// All clients, each with one server.
     fn runs(&self) -> impl Iterator<Item = Run> {
         let clients = self.manifest.client.iter();
-        clients.map(|client| Run {
-            target: None,
+        clients.map(|client| self.run(None, client))
+    }
+
+    fn run(&self, target: Option<&'static str>, client: &Client) -> Run {
+        Run {
+            target,
+            drivers: self.drivers.clone(),
             client: client.name.clone(),
-        })
+        }
     }
 
     /// Message for drivers that could not be installed.
@@ -455,6 +522,7 @@ mod tests {
         let folder = Folder {
             name: "zig".into(),
             path: ".".into(),
+            drivers: DIR.into(),
             manifest: toml::from_str(manifest).unwrap(),
         };
         let error = folder.step(&["false".into()]).unwrap_err();
@@ -477,8 +545,18 @@ mod tests {
         Folder {
             name: "zig".into(),
             path: path.to_owned(),
+            drivers: DIR.into(),
             manifest: toml::from_str(&manifest).unwrap(),
         }
+    }
+
+    #[test]
+    fn tests_build_and_start_programs_of_cargo_without_optimisation() {
+        let text = "install = [[\"cargo\", \"build\", \"--release\"]]\ncommand = [\"../a/target/release/a\", \"x\"]\n[[client]]\ncommand = [\"target/release/b\"]\n";
+        let text = unoptimised(text, Path::new("/drivers/rust")).unwrap();
+        let changed: toml::Table = text.parse().unwrap();
+        let expected = "install = [[\"cargo\", \"build\"]]\ncommand = [\"/drivers/rust/../a/target/debug/a\", \"x\"]\n[[client]]\ncommand = [\"/drivers/rust/target/debug/b\"]\n";
+        assert_eq!(changed, expected.parse().unwrap());
     }
 
     /// The files made by the steps before the one that fails, such as those that the folder `needs`.
