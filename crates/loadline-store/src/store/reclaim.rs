@@ -475,10 +475,11 @@ pub(crate) fn live_bytes(databases: &[Keyspace]) -> u64 {
     databases.iter().map(Keyspace::logged_bytes).sum()
 }
 
-/// Size of the next segment in a log with `live` live bytes and `slack` bytes of slack. Small segments cost more files,
-/// large ones more space that is reserved and not used.
+/// Size of the next segment in a log with `live` live bytes and `slack` bytes of slack. Small segments cost more files, which
+/// all are opened with the store; large ones cost more space that is reserved and not used.
 pub(crate) fn segment_bytes(live: u64, slack: u64, largest: u64) -> u64 {
-    (live / 32 + slack / 16).max(256 << 10).min(largest)
+    let least = (live / 4).clamp(256 << 10, 1 << 20);
+    (live / 32 + slack / 16).max(least).min(largest)
 }
 
 impl Progress {
