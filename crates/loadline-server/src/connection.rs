@@ -13,6 +13,7 @@ use crate::buffer::{Buffer, Output};
 use crate::commands::{self, Refusal};
 use crate::listen::Stream;
 use crate::lookahead;
+use crate::others::Others;
 use crate::session::{Queue, Session, Waiting};
 use crate::settings::OutputLimit;
 use crate::state::Shared;
@@ -130,9 +131,9 @@ impl Connection {
     }
 
     /// Executes the command that was postponed by a pause.
-    pub(crate) fn resume(&mut self, shared: &mut Shared) -> Result<(), Over> {
-        commands::resume(&mut self.session, shared, &mut self.output);
-        self.go_on(shared)
+    pub(crate) fn resume(&mut self, shared: &mut Shared, others: &dyn Others) -> Result<(), Over> {
+        commands::resume(&mut self.session, shared, &mut self.output, others);
+        self.go_on(shared, others)
     }
 
     /// Executes the command that waits for `key`, and returns whether it has its reply.
@@ -161,8 +162,8 @@ impl Connection {
     }
 
     /// Executes requests that have waited.
-    pub(crate) fn go_on(&mut self, shared: &mut Shared) -> Result<(), Over> {
-        self.take(&[], shared);
+    pub(crate) fn go_on(&mut self, shared: &mut Shared, others: &dyn Others) -> Result<(), Over> {
+        self.take(&[], shared, others);
         self.gauge();
         if self.output.has_overflowed() {
             return Err(Over);
@@ -242,6 +243,16 @@ impl Connection {
         self.released = self.output.end();
     }
 
+    /// Whether no replies wait for the end of the turn, or for the disk.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.is_holding() && self.output.end() == self.released
+    }
+
+    /// Whether no reply waits for the disk.
+    pub(crate) fn is_independent(&self) -> bool {
+        !self.is_holding() && !self.session.has_seen_data
+    }
+
     /// Whether replies are held back until the log has reached the disk.
     pub(crate) fn is_holding(&self) -> bool {
         !self.held.is_empty()
@@ -265,7 +276,12 @@ impl Connection {
 
     /// Reads once and executes the complete requests. The replies wait for [`flush`](Self::flush). A peer can
     /// send a whole pipeline before it reads replies: its requests wait, up to their limit.
-    pub(crate) fn receive(&mut self, shared: &mut Shared, buffer: &mut [u8]) -> Result<(), Over> {
+    pub(crate) fn receive(
+        &mut self,
+        shared: &mut Shared,
+        others: &dyn Others,
+        buffer: &mut [u8],
+    ) -> Result<(), Over> {
         if self.drain.is_some() {
             return self.discard(buffer);
         }
@@ -282,7 +298,7 @@ impl Connection {
             return Err(Over);
         }
         if bytes > 0 || self.paused {
-            self.take(&buffer[..bytes], shared);
+            self.take(&buffer[..bytes], shared, others);
         }
         self.gauge();
         let waiting = self.input.len() + self.parser.held_bytes() + self.session.held_bytes();
@@ -511,15 +527,15 @@ impl Connection {
     }
 
     /// Executes the complete requests. They are parsed where they were read; only the remainder is copied.
-    fn take(&mut self, bytes: &[u8], shared: &mut Shared) {
+    fn take(&mut self, bytes: &[u8], shared: &mut Shared, others: &dyn Others) {
         self.prepare_output(shared);
         if self.input.is_empty() {
-            let used = self.execute(bytes, shared);
+            let used = self.execute(bytes, shared, others);
             self.input.append(&bytes[used..]);
         } else {
             self.input.append(bytes);
             let mut input = std::mem::take(&mut self.input);
-            let used = self.execute(input.as_slice(), shared);
+            let used = self.execute(input.as_slice(), shared, others);
             input.advance(used);
             self.input = input;
         }
@@ -542,7 +558,7 @@ impl Connection {
     }
 
     /// Executes requests from the front of `bytes` and returns their size in bytes.
-    fn execute(&mut self, bytes: &[u8], shared: &mut Shared) -> usize {
+    fn execute(&mut self, bytes: &[u8], shared: &mut Shared, others: &dyn Others) -> usize {
         let (mut at, mut seen) = (0, 0);
         self.paused = false;
         while !self.session.closing
@@ -559,11 +575,12 @@ impl Connection {
             match self.parser.parse(&bytes[at..]) {
                 Ok((used, Some(request))) => {
                     at += used;
-                    commands::execute(&request, &mut self.session, shared, &mut self.output);
+                    let output = &mut self.output;
+                    commands::execute(&request, &mut self.session, shared, output, others);
                     let authenticated = self.session.authenticated;
                     self.parser.set_authenticated(authenticated);
                     // Clients that wait for what was changed are served before the next request.
-                    if shared.watched.waiting.has_work() {
+                    if shared.watched.waiting.has_work() && shared.long_script.is_none() {
                         return at;
                     }
                 }

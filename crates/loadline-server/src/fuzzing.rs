@@ -4,6 +4,7 @@ use loadline_resp::{Limits, RequestParser, Skipper};
 
 use crate::buffer::Output;
 use crate::commands;
+use crate::others::Nobody;
 use crate::peer::Origin;
 use crate::session::Replies;
 use crate::state::Shared;
@@ -29,7 +30,7 @@ pub fn serve(bytes: &[u8]) {
         at += used;
         let wanted = session.replies == Replies::On;
         let mut output = Output::new(OUTPUT_BYTES);
-        commands::execute(&request, &mut session, &mut shared, &mut output);
+        commands::execute(&request, &mut session, &mut shared, &mut output, &Nobody);
         if output.has_overflowed() || session.closing || shared.shutdown {
             return;
         }

@@ -33,6 +33,7 @@ mod lookahead;
 mod memory;
 mod monitor;
 mod notify;
+mod others;
 mod peer;
 mod persistence;
 mod pubsub;

@@ -9,7 +9,7 @@ use loadline_resp::Protocol;
 use loadline_store::{Evicted, Keyspace, Victim, View};
 
 use crate::acl::{Acl, DEFAULT};
-use crate::commands::{Interpreter, Libraries};
+use crate::commands::{Interpreter, Libraries, LongScript};
 use crate::memory::Trimmer;
 use crate::monitor::Monitors;
 use crate::notify::{Noted, What};
@@ -69,6 +69,10 @@ pub(crate) struct Shared {
     pub(crate) interpreter: Option<Box<Interpreter>>,
     /// The libraries of functions, from the first use on; not there while a function runs.
     pub(crate) libraries: Option<Box<Libraries>>,
+    /// The script that runs, once it has run for long enough for others to be served.
+    pub(crate) long_script: Option<Box<LongScript>>,
+    /// Whether the server stops in a script, whose changes are dropped.
+    pub(crate) abandons_script: bool,
     pub(crate) trimmer: Trimmer,
     /// The current pause by CLIENT PAUSE.
     pub(crate) pause: Option<Pause>,
@@ -317,6 +321,8 @@ impl Shared {
             monitors: Monitors::default(),
             interpreter: None,
             libraries: None,
+            long_script: None,
+            abandons_script: false,
             trimmer: Trimmer::default(),
             pause: None,
             has_postponed: false,
@@ -325,6 +331,12 @@ impl Shared {
             evicting: 0,
             fruitless_until: 0,
         }
+    }
+
+    /// Stops the server in a script that runs for long. What the script has changed does not reach the log.
+    pub(crate) fn shut_down_in_script(&mut self) {
+        self.shutdown = true;
+        self.abandons_script = true;
     }
 
     /// Creates the session of a new connection.

@@ -10,6 +10,7 @@ use super::numbers::{integer, milliseconds};
 use super::refusal::Refusal;
 use super::{Call, Known, Words, find, finish, other};
 use crate::buffer::Output;
+use crate::others::Nobody;
 use crate::session::{AtEnd, Session, Waiting};
 use crate::state::Shared;
 use crate::waiting::{Release, Wait};
@@ -102,6 +103,7 @@ pub(crate) fn wake(
         shared,
         out,
         changed: Some(changed),
+        others: &Nobody,
     };
     let outcome = call.handle_noting(found.known, &borrowed);
     if let Some(Waiting::Unserved) = call.session.waiting {
@@ -134,6 +136,7 @@ pub(crate) fn release(session: &mut Session, shared: &mut Shared, out: &mut Outp
         shared,
         out,
         changed: None,
+        others: &Nobody,
     };
     match (how, at_end) {
         (Release::Refused, AtEnd::NullArray | AtEnd::Zero) => {

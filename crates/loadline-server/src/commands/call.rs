@@ -7,6 +7,7 @@ use super::refusal::Refusal;
 use super::reply::Reply;
 use crate::buffer::Output;
 use crate::notify::What;
+use crate::others::Others;
 use crate::session::Session;
 use crate::state::Shared;
 
@@ -17,6 +18,7 @@ pub(super) struct Call<'c> {
     pub(super) out: &'c mut Output,
     /// The key that has changed, if the command has waited for it.
     pub(super) changed: Option<&'c [u8]>,
+    pub(super) others: &'c dyn Others,
 }
 
 impl Call<'_> {

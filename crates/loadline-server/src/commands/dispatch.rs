@@ -9,8 +9,9 @@ use loadline_resp::encode::Sink as _;
 use super::call::Call;
 use super::refusal::{self, Refusal};
 use super::table::{Access, Found, Known, fits, subcommand};
-use super::{Words, find, help, is, monitor, transactions};
+use super::{Words, find, help, is, monitor, scripts, transactions};
 use crate::buffer::{Output, Part};
+use crate::others::Others;
 use crate::session::{Replies, Session};
 use crate::state::Shared;
 
@@ -20,6 +21,7 @@ pub(crate) fn execute(
     session: &mut Session,
     shared: &mut Shared,
     out: &mut Output,
+    others: &dyn Others,
 ) {
     // Most commands have few words, which need no allocation.
     let mut few: [&[u8]; 8] = [&[]; 8];
@@ -33,7 +35,7 @@ pub(crate) fn execute(
         many = request.iter().collect();
         &many
     };
-    execute_words(words, session, shared, out);
+    execute_words(words, session, shared, out, others);
 }
 
 pub(super) fn execute_words(
@@ -41,6 +43,7 @@ pub(super) fn execute_words(
     session: &mut Session,
     shared: &mut Shared,
     out: &mut Output,
+    others: &dyn Others,
 ) {
     #[cfg(feature = "slowdown")]
     if let Some(slowdown) = &shared.slowdown {
@@ -56,6 +59,7 @@ pub(super) fn execute_words(
         shared,
         out,
         changed: None,
+        others,
     }
     .execute(words);
     if session.is_tracking && session.queue.is_none() && !is(words[0], "CLIENT") {
@@ -138,6 +142,13 @@ impl Call<'_> {
     /// Finds the command and checks that it can be called.
     pub(super) fn admit(&mut self, words: Words<'_>) -> Result<Found, Refusal> {
         let found = self.admit_any_size(words)?;
+        if let Some(script) = &self.shared.long_script
+            && !scripts::is_for_busy_server(found.known, words)
+        {
+            let refusal = script.refusal();
+            self.shared.stats.calls[found.index].rejected += 1;
+            return Err(refusal);
+        }
         if self.shared.settings.maxmemory > 0
             && self.is_growing(found.known)
             && !self.shared.make_room()

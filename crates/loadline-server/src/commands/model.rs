@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::{execute, names, release};
 use crate::buffer::Output;
+use crate::others::Nobody;
 use crate::peer::Origin;
 use crate::session::{Session, Waiting};
 use crate::state::Shared;
@@ -37,7 +38,13 @@ impl Rig {
         encode::command(&mut request, words);
         let (_, parsed) = self.parser.parse(&request).unwrap();
         let parsed = parsed.unwrap();
-        execute(&parsed, &mut self.session, &mut self.shared, &mut out);
+        execute(
+            &parsed,
+            &mut self.session,
+            &mut self.shared,
+            &mut out,
+            &Nobody,
+        );
         if let Some(Waiting::ForKeys { .. }) = self.session.waiting {
             self.shared.watched.end_wait(self.session.id);
             let how = Release::TimedOut;

@@ -7,6 +7,7 @@ use super::numbers::integer;
 use super::refusal::Refusal;
 use super::{Call, Known, Words, execute_words, is};
 use crate::buffer::Output;
+use crate::others::Others;
 use crate::session::{Session, Waiting};
 use crate::state::{Pause, Shared};
 
@@ -31,12 +32,17 @@ pub(super) fn pause(call: &mut Call<'_>, time: &[u8], mode: Option<&[u8]>) -> Re
 }
 
 /// Executes the command that was postponed by a pause.
-pub(crate) fn resume(session: &mut Session, shared: &mut Shared, out: &mut Output) {
+pub(crate) fn resume(
+    session: &mut Session,
+    shared: &mut Shared,
+    out: &mut Output,
+    others: &dyn Others,
+) {
     if let Some(Waiting::ForPause(words)) = session.waiting.take() {
         let peer = &session.peer;
         peer.gauges.is_waiting.store(false, Ordering::Relaxed);
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        execute_words(&words, session, shared, out);
+        execute_words(&words, session, shared, out, others);
     }
 }
 

@@ -204,10 +204,12 @@ fn shutdown(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         // The server stops with the command.
         return Err("ERR No shutdown in progress.".into());
     }
-    if has("SAVE") && call.shared.persistence.is_none() {
-        return Err(IN_MEMORY.into());
+    match &call.shared.long_script {
+        Some(script) if !has("NOSAVE") => return Err(script.refusal()),
+        Some(_) => call.shared.shut_down_in_script(),
+        None if has("SAVE") && call.shared.persistence.is_none() => return Err(IN_MEMORY.into()),
+        None => call.shared.shutdown = true,
     }
-    call.shared.shutdown = true;
     call.session.closing = true;
     Ok(())
 }

@@ -99,6 +99,12 @@ impl Shared {
         persistence.map_or(0, |persistence| persistence.log.changes())
     }
 
+    /// Bytes of changes that are not in the log yet.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        let persistence = self.persistence.as_ref();
+        persistence.map_or(0, |persistence| persistence.log.pending_bytes())
+    }
+
     /// Bytes of requests, and of the log. The memory of the databases grows no faster.
     pub(crate) fn written_bytes(&self) -> u64 {
         let persistence = self.persistence.as_ref();
@@ -146,7 +152,7 @@ impl Shared {
         let Some(persistence) = &mut self.persistence else {
             return true;
         };
-        if !persistence.writes() {
+        if !persistence.writes() || self.abandons_script {
             return false;
         }
         if persistence.save == Save::None && persistence.log.pending_bytes() == 0 {
@@ -296,7 +302,9 @@ impl Shared {
         let Some(mut persistence) = self.persistence.take() else {
             return Ok(());
         };
-        persistence.log.commit(&mut self.databases)?;
+        if !self.abandons_script {
+            persistence.log.commit(&mut self.databases)?;
+        }
         persistence.log.close()
     }
 

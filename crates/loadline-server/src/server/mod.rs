@@ -2,11 +2,12 @@
 
 #[cfg(test)]
 mod held;
+mod net;
 mod pages;
 mod waiting;
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -22,11 +23,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::Timespec;
 
 use crate::Error;
-use crate::connection::{Bounds, Connection, MOST_HELD, Over};
-use crate::listen::{Listener, ServerConfig, Stream};
+use crate::connection::{Connection, MOST_HELD, Over};
+use crate::listen::{Listener, ServerConfig};
 use crate::persistence::Persistence;
 use crate::settings::Settings;
 use crate::state::{Shared, Warnings, wall_ms};
+use net::{Connections, Meanwhile, Net};
 use pages::Pages;
 
 const READ_BYTES: usize = 64 << 10;
@@ -41,16 +43,10 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 const SWEEP_ENTRIES: usize = 20_000;
 const SWEEP_EVERY_MS: u64 = 100;
 
-/// The reply to a connection from another machine while there is no password.
-const PROTECTED: &[u8] = b"-DENIED The default user has no password, so connections are only accepted from this machine. Set one with CONFIG SET requirepass or ACL SETUSER from there.\r\n";
-
 /// A listening server.
 #[derive(Debug)]
 pub struct Server {
-    config: ServerConfig,
-    listeners: Vec<Listener>,
-    epoll: OwnedFd,
-    connections: HashMap<u64, Connection>,
+    net: Net,
     shared: Shared,
     /// Connections that were read in this turn and whose replies are sent at its end.
     turn: Vec<u64>,
@@ -124,10 +120,14 @@ impl Server {
             ..Settings::default()
         });
         Ok(Self {
-            config,
-            listeners,
-            epoll,
-            connections: HashMap::new(),
+            net: Net {
+                config,
+                listeners,
+                epoll,
+                connections: Connections::default(),
+                newcomers: RefCell::default(),
+                served: RefCell::default(),
+            },
             shared,
             turn: Vec::new(),
             held: VecDeque::new(),
@@ -143,7 +143,8 @@ impl Server {
     /// The TCP addresses it listens on, with the ports that the kernel chose.
     #[must_use]
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
-        self.listeners
+        self.net
+            .listeners
             .iter()
             .filter_map(Listener::address)
             .collect()
@@ -157,9 +158,9 @@ impl Server {
         let mut events = Vec::with_capacity(EVENTS);
         let mut buffer = vec![0; READ_BYTES];
         while !stop.load(Ordering::Relaxed) && !self.shared.shutdown {
-            self.turn(&mut events, &mut buffer)?;
+            self.turn(stop, &mut events, &mut buffer)?;
         }
-        if !self.held.is_empty() {
+        if !self.held.is_empty() && !self.shared.abandons_script {
             self.shared.sync();
             self.answer();
         }
@@ -169,11 +170,16 @@ impl Server {
     }
 
     /// Waits for events, executes what came with them, and answers.
-    fn turn(&mut self, events: &mut Vec<epoll::Event>, buffer: &mut [u8]) -> Result<(), Error> {
+    fn turn(
+        &mut self,
+        stop: &AtomicBool,
+        events: &mut Vec<epoll::Event>,
+        buffer: &mut [u8],
+    ) -> Result<(), Error> {
         events.clear();
         let sleep = self.longest_sleep();
         let room = rustix::buffer::spare_capacity(events);
-        match epoll::wait(&self.epoll, room, Some(&sleep)) {
+        match epoll::wait(&self.net.epoll, room, Some(&sleep)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Error::system("epoll_wait")(errno)),
         }
@@ -181,15 +187,19 @@ impl Server {
         self.shared.begin_turn();
         for event in events {
             let token = event.data.u64();
-            match self.listeners.get(token as usize) {
+            match self.net.listeners.get(token as usize) {
                 Some(_) => self.accept(token as usize),
                 // The end of the turn looks how far the log was synced.
                 None if token == SYNCED => {}
-                None => self.receive(token, event.flags, buffer),
+                None => self.receive(stop, token, event.flags, buffer),
             }
         }
-        self.end_pause();
-        self.go_on_with_served();
+        self.end_pause(stop);
+        self.go_on_with_served(stop);
+        self.take_in();
+        if self.shared.abandons_script {
+            return Ok(());
+        }
         self.answer();
         self.sweep();
         self.shared.rewrite_some();
@@ -227,30 +237,38 @@ impl Server {
     }
 
     /// Ends a pause that has run out, and executes the postponed commands once there is no pause.
-    fn end_pause(&mut self) {
+    fn end_pause(&mut self, stop: &AtomicBool) {
         let now = self.shared.now;
         self.shared.pause = self.shared.pause.filter(|pause| now < pause.until_ms);
         if self.shared.pause.is_some() || !std::mem::take(&mut self.shared.has_postponed) {
             return;
         }
-        let waiting = self.connections.iter();
-        let waiting = waiting.filter(|(_, connection)| connection.is_postponed());
-        let mut tokens: Vec<u64> = waiting.map(|(token, _)| *token).collect();
+        let mut tokens = self.net.connections.tokens_where(Connection::is_postponed);
         // Oldest connections first, so that the order is deterministic.
         tokens.sort_unstable();
         for token in tokens {
-            let connection = self.connections.get_mut(&token);
-            match connection.map(|connection| connection.resume(&mut self.shared)) {
+            let others = Meanwhile {
+                net: &self.net,
+                stop,
+                turn: &self.turn,
+            };
+            let connection = self.net.connections.borrow(token);
+            match connection.map(|mut connection| connection.resume(&mut self.shared, &others)) {
                 Some(Ok(())) => self.turn.push(token),
                 Some(Err(Over)) => self.close(token),
                 None => {}
             }
-            self.serve_and_go_on(token);
+            self.serve_and_go_on(stop, token);
         }
     }
 
-    fn receive(&mut self, token: u64, flags: EventFlags, buffer: &mut [u8]) {
-        let Some(connection) = self.connections.get_mut(&token) else {
+    fn receive(&mut self, stop: &AtomicBool, token: u64, flags: EventFlags, buffer: &mut [u8]) {
+        let others = Meanwhile {
+            net: &self.net,
+            stop,
+            turn: &self.turn,
+        };
+        let Some(mut connection) = self.net.connections.borrow(token) else {
             return;
         };
         // No one receives the replies that are held back, and the event would come again until they leave.
@@ -258,19 +276,20 @@ impl Server {
         let received = if is_gone && connection.is_holding() {
             Err(Over)
         } else {
-            connection.receive(&mut self.shared, buffer)
+            connection.receive(&mut self.shared, &others, buffer)
         };
+        drop(connection);
         match received {
             Ok(()) => self.turn.push(token),
             Err(Over) => self.close(token),
         }
-        self.serve_and_go_on(token);
+        self.serve_and_go_on(stop, token);
     }
 
     /// Writes the replies of a turn, with one write per connection. Writing them at the end lets a peer with
     /// many connections wake up once instead of once per connection.
     fn answer(&mut self) {
-        let first = self.listeners.len() as u64;
+        let first = self.net.listeners.len() as u64;
         if self.shared.watched.tracking.is_used() {
             self.post_notices();
         }
@@ -282,7 +301,7 @@ impl Server {
         let is_committed = self.shared.commit();
         let unsynced = self.shared.unsynced();
         for token in &self.turn {
-            let Some(connection) = self.connections.get_mut(token) else {
+            let Some(connection) = self.net.connections.get_mut(token) else {
                 continue;
             };
             let position = connection.settle(is_committed, unsynced, &mut self.shared);
@@ -310,8 +329,8 @@ impl Server {
             return;
         }
         for id in clients {
-            let token = self.token_of(id);
-            if let Some(connection) = self.connections.get_mut(&token) {
+            let token = self.net.token_of(id);
+            if let Some(connection) = self.net.connections.get_mut(&token) {
                 connection.show(&lines, &mut self.shared);
                 self.turn.push(token);
             }
@@ -323,8 +342,8 @@ impl Server {
     fn post_notices(&mut self) {
         self.shared.send_broadcasts();
         for id in self.shared.watched.tracking.receivers() {
-            let token = self.token_of(id);
-            if let Some(connection) = self.connections.get_mut(&token) {
+            let token = self.net.token_of(id);
+            if let Some(connection) = self.net.connections.get_mut(&token) {
                 connection.prepare_output(&mut self.shared);
                 self.turn.push(token);
             }
@@ -359,7 +378,7 @@ impl Server {
         {
             self.held.pop_front();
             // It can be closed already.
-            let Some(connection) = self.connections.get_mut(&token) else {
+            let Some(connection) = self.net.connections.get_mut(&token) else {
                 continue;
             };
             if has_failed {
@@ -372,111 +391,66 @@ impl Server {
     }
 
     fn flush(&mut self, token: u64) {
-        let Some(connection) = self.connections.get_mut(&token) else {
+        let Some(mut borrowed) = self.net.connections.borrow(token) else {
             return;
         };
+        let connection = &mut *borrowed;
         let flushed = connection.flush(&mut self.shared);
         let told = flushed.and_then(|interest| {
             if interest.contains(EventFlags::OUT) || !self.over_limit.is_empty() {
                 note_soft_limit(&mut self.over_limit, token, connection, &mut self.shared);
             }
-            // The usual case: no change, so no system call.
-            if interest == connection.interest {
-                return Ok(());
-            }
-            connection.interest = interest;
-            let data = EventData::new_u64(token);
-            epoll::modify(&self.epoll, &connection.stream, data, interest).map_err(|_| Over)
+            self.net.await_events(token, connection, interest)
         });
+        drop(borrowed);
         if told == Err(Over) {
             self.close(token);
         }
     }
 
     fn accept(&mut self, listener: usize) {
-        loop {
-            match self.listeners[listener].accept() {
-                Ok(stream) if self.connections.len() >= self.config.max_clients => {
-                    self.shared.stats.rejected_connections += 1;
-                    let _ = rustix::io::write(&stream, b"-ERR max number of clients reached\r\n");
-                }
-                // The password can have been removed since the start.
-                Ok(stream) if self.shared.acl.is_unprotected() && !stream.is_local() => {
-                    self.shared.stats.rejected_connections += 1;
-                    let _ = rustix::io::write(&stream, PROTECTED);
-                }
-                Ok(stream) => self.admit(stream),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // A connection that closed before it was accepted must not stop the server.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(_) => return self.listen_later(),
+        if self.net.accept(listener, &mut self.shared) {
+            self.listen_later();
+        }
+        self.take_in();
+    }
+
+    /// Takes in the connections that were accepted, and those that were served while a script ran.
+    fn take_in(&mut self) {
+        for (token, connection) in self.net.newcomers.get_mut().drain() {
+            self.net.connections.insert(token, connection);
+        }
+        for (token, outcome) in std::mem::take(self.net.served.get_mut()) {
+            match outcome {
+                Ok(()) => self.turn.push(token),
+                Err(Over) => self.close(token),
             }
         }
-    }
-
-    fn admit(&mut self, stream: Stream) {
-        let bounds = Bounds {
-            request_bytes: self.config.max_request_bytes,
-            output_bytes: self.config.max_output_bytes,
-        };
-        let session = self.shared.session(stream.origin());
-        let token = self.token_of(session.id);
-        let data = EventData::new_u64(token);
-        if epoll::add(&self.epoll, &stream, data, EventFlags::IN).is_err() {
-            self.shared.peers.remove(&session.id);
-            return;
-        }
-        self.connections
-            .insert(token, Connection::new(stream, session, bounds));
-        self.shared.stats.connections += 1;
-        self.shared.clients = self.connections.len();
-    }
-
-    /// The token of a connection. Tokens from 0 on are those of the listeners, and ids begin with 1.
-    fn token_of(&self, id: u64) -> u64 {
-        self.listeners.len() as u64 + id
     }
 
     /// Stops accepting until the next sweep: without free file descriptors, pending connections would wake
     /// the loop endlessly.
     fn listen_later(&mut self) {
         self.full = true;
-        self.listen(EventFlags::empty());
-    }
-
-    fn listen(&self, interest: EventFlags) {
-        for (token, listener) in self.listeners.iter().enumerate() {
-            // It fails only for an unregistered file, and all of them are registered.
-            let _ = epoll::modify(
-                &self.epoll,
-                listener,
-                EventData::new_u64(token as u64),
-                interest,
-            );
-        }
+        self.net.listen(EventFlags::empty());
     }
 
     fn close(&mut self, token: u64) {
-        if let Some(mut connection) = self.connections.remove(&token) {
+        if let Some(mut connection) = self.net.connections.remove(token) {
             connection.forget(&mut self.shared);
             self.over_limit.remove(&token);
         }
-        self.shared.clients = self.connections.len();
+        self.shared.clients = self.net.connections.len();
         // While a sync hangs, closed connections must not add up. Half of the entries or more are theirs.
-        if self.held.len() > 2 * MOST_HELD * (self.connections.len() + 1) {
-            let connections = &self.connections;
+        if self.held.len() > 2 * MOST_HELD * (self.net.connections.len() + 1) {
+            let connections = &self.net.connections;
             self.held
                 .retain(|(_, token)| connections.contains_key(token));
         }
     }
 
     fn close_where(&mut self, is_over: impl Fn(&Connection) -> bool) {
-        let over: Vec<u64> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| is_over(connection))
-            .map(|(token, _)| *token)
-            .collect();
+        let over = self.net.connections.tokens_where(is_over);
         over.into_iter().for_each(|token| self.close(token));
     }
 
@@ -484,7 +458,7 @@ impl Server {
     fn close_over_limit(&mut self) {
         let now = self.shared.now;
         let is_over = |(token, since): (&u64, &u64)| {
-            let connection = self.connections.get(token)?;
+            let connection = self.net.connections.borrow(*token)?;
             let seconds = connection.output_limit(&self.shared).soft_seconds;
             (now.saturating_sub(*since) > seconds.saturating_mul(1_000)).then_some(*token)
         };
@@ -532,10 +506,11 @@ impl Server {
         if self.shared.has_draining {
             let now = self.shared.now;
             self.close_where(|connection| connection.is_drained(now));
-            self.shared.has_draining = self.connections.values().any(Connection::is_draining);
+            let draining = self.net.connections.tokens_where(Connection::is_draining);
+            self.shared.has_draining = !draining.is_empty();
         }
         if std::mem::take(&mut self.full) {
-            self.listen(EventFlags::IN);
+            self.net.listen(EventFlags::IN);
         }
     }
 }

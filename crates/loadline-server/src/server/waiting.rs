@@ -1,6 +1,9 @@
 //! Serving clients that wait for keys.
 
+use std::sync::atomic::AtomicBool;
+
 use super::Server;
+use super::net::Meanwhile;
 use crate::connection::Over;
 
 impl Server {
@@ -9,8 +12,8 @@ impl Server {
     pub(super) fn serve_waiting(&mut self) {
         while self.shared.watched.waiting.has_work() {
             for (id, how) in self.shared.watched.waiting.take_released() {
-                let token = self.token_of(id);
-                if let Some(connection) = self.connections.get_mut(&token) {
+                let token = self.net.token_of(id);
+                if let Some(connection) = self.net.connections.get_mut(&token) {
                     connection.release_waiting(&mut self.shared, how);
                     self.served.push(token);
                 }
@@ -20,9 +23,9 @@ impl Server {
                     let (database, key) = &place;
                     let store = &self.shared.databases[*database];
                     let is_there = store.inspect(key, self.shared.now, |value| value.is_some());
-                    let token = self.token_of(id);
+                    let token = self.net.token_of(id);
                     if (is_there || needs_key)
-                        && let Some(connection) = self.connections.get_mut(&token)
+                        && let Some(connection) = self.net.connections.get_mut(&token)
                         && connection.wake(&mut self.shared, key)
                     {
                         self.served.push(token);
@@ -34,31 +37,38 @@ impl Server {
 
     /// Serves the clients that wait for keys that the connection has changed, and goes on with its requests, which were
     /// interrupted for that.
-    pub(super) fn serve_and_go_on(&mut self, token: u64) {
+    pub(super) fn serve_and_go_on(&mut self, stop: &AtomicBool, token: u64) {
         while self.shared.watched.waiting.has_work() {
             self.serve_waiting();
-            let connection = self.connections.get_mut(&token);
-            if connection.is_some_and(|connection| connection.go_on(&mut self.shared) == Err(Over))
-            {
+            if self.go_on(stop, token) == Some(Err(Over)) {
                 self.close(token);
             }
         }
     }
 
     /// Executes the requests of clients that have waited, after those of all others.
-    pub(super) fn go_on_with_served(&mut self) {
+    pub(super) fn go_on_with_served(&mut self, stop: &AtomicBool) {
         self.shared.time_out_waiting();
         self.serve_waiting();
         while !self.served.is_empty() {
             for token in std::mem::take(&mut self.served) {
-                let connection = self.connections.get_mut(&token);
-                match connection.map(|connection| connection.go_on(&mut self.shared)) {
+                match self.go_on(stop, token) {
                     Some(Ok(())) => self.turn.push(token),
                     Some(Err(Over)) => self.close(token),
                     None => {}
                 }
-                self.serve_and_go_on(token);
+                self.serve_and_go_on(stop, token);
             }
         }
+    }
+
+    fn go_on(&mut self, stop: &AtomicBool, token: u64) -> Option<Result<(), Over>> {
+        let others = Meanwhile {
+            net: &self.net,
+            stop,
+            turn: &self.turn,
+        };
+        let mut connection = self.net.connections.borrow(token)?;
+        Some(connection.go_on(&mut self.shared, &others))
     }
 }

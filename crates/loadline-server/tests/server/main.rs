@@ -9,6 +9,7 @@
 mod acl;
 mod as_redis;
 mod blocking;
+mod busy;
 mod clients;
 mod eviction;
 mod functions;

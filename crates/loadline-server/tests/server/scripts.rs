@@ -6,7 +6,7 @@ use std::time::Duration;
 use loadline_resp::encode;
 use loadline_server::ServerConfig;
 
-use crate::support::{Ours, Redis, ask, ask_one};
+use crate::support::{Ours, Redis, ask};
 
 /// Scripts, one a line. `k1` and `k2` are their keys, `x` and `42` their arguments.
 const SCRIPTS: &str = include_str!("scripts.lua");
@@ -76,34 +76,6 @@ fn calls_of_scripts_are_refused_as_in_redis() {
     ] {
         assert_eq!(ask(&mut one, line), ask(&mut other, line), "{line}");
     }
-}
-
-/// It would keep all other clients from the server.
-#[test]
-fn script_that_does_not_end_is_ended() {
-    let ours = Ours::start(ServerConfig::default());
-    let mut stream = ours.connect();
-    ask_one(&mut stream, "CONFIG SET busy-reply-threshold 20");
-    for script in [
-        "while true do end",
-        "while true do pcall(function() while true do end end) end",
-        "while true do redis.pcall('get', 'a') end",
-    ] {
-        let reply = send(&mut stream, &["EVAL", script, "0"]);
-        assert!(
-            reply.contains("ended after 20 ms without a write"),
-            "{script}: {reply}"
-        );
-        // The interpreter goes on afterwards.
-        assert_eq!(send(&mut stream, &["EVAL", "return 7", "0"]), ":7\r\n");
-    }
-    let script =
-        "redis.call('set', 'a', 1) local n = 0 while n < 3000000 do n = n + 1 end return n";
-    assert_eq!(
-        send(&mut stream, &["EVAL", script, "0"]),
-        ":3000000\r\n",
-        "a script that has written goes on"
-    );
 }
 
 #[test]

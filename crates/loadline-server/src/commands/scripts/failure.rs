@@ -97,7 +97,7 @@ fn described(lua: &Lua, error: Value) -> mlua::Result<Table> {
         table.raw_set("err", lua.create_string(text)?)?;
         table
     };
-    if let Some((source, line)) = whereabouts(lua) {
+    if let Some((source, line)) = whereabouts(lua, 2) {
         table.raw_set("source", source)?;
         table.raw_set("line", line)?;
     }
@@ -105,9 +105,9 @@ fn described(lua: &Lua, error: Value) -> mlua::Result<Table> {
 }
 
 /// The source and the line of the innermost function of a script.
-fn whereabouts(lua: &Lua) -> Option<(String, usize)> {
+pub(super) fn whereabouts(lua: &Lua, first: usize) -> Option<(String, usize)> {
     // In front of it are this function, the handler of errors, and what raised the error if that was no script.
-    for level in 2..6 {
+    for level in first..first + 4 {
         let found = lua.inspect_stack(level, |frame| {
             let source = frame.source();
             let is_script = source.what != "C";
@@ -140,6 +140,14 @@ pub(super) fn fatal(digest: &str, error: &mlua::Error) -> Refusal {
     let (text, _) = text_of(error);
     let digest = digest.as_bytes();
     [b"ERR Error running script ", digest, b": ", &text[..]].into()
+}
+
+/// The reply of a script that was ended.
+pub(super) fn ended(digest: &str, place: Option<(String, usize)>) -> Refusal {
+    let place = place.map_or_else(String::new, |(source, line)| {
+        format!(" script: {digest}, on {source}:{line}.")
+    });
+    format!("ERR Script killed by user with SCRIPT KILL...{place}").into()
 }
 
 /// The reply for an error of a script: a table made by the handler of errors.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::interpreter::Given;
 use super::library::{Libraries, Loaded};
-use super::{EVALUATED, Interpreter, Subject, run};
+use super::{EVALUATED, Interpreter, Subject, long, run};
 use crate::commands::glob::glob;
 use crate::commands::numbers::integer;
 use crate::commands::refusal::{Refusal, no_such_form};
@@ -81,6 +81,7 @@ fn fcall_in(
         function: &function.function,
     };
     let given = Given {
+        words,
         keys,
         arguments,
         is_function: true,
@@ -117,8 +118,7 @@ fn function(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         [_, word, name] if is(word, "DELETE") => delete(call, name),
         [_, word, ref options @ ..] if is(word, "LIST") => list(call, options),
         [_, word] if is(word, "STATS") => stats(call),
-        // No other client is served while a function runs.
-        [_, word] if is(word, "KILL") => Err("NOTBUSY No scripts in execution right now.".into()),
+        [_, word] if is(word, "KILL") => long::kill(call, true),
         [_, word, ref mode @ ..] if is(word, "FLUSH") => match *mode {
             [] => flush(call),
             [mode] if is(mode, "SYNC") || is(mode, "ASYNC") => flush(call),
@@ -296,13 +296,23 @@ fn list(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 fn stats(call: &mut Call<'_>) -> Result<(), Refusal> {
+    if let Some(script) = &call.shared.long_script
+        && !script.is_function
+    {
+        return Err(script.refusal());
+    }
+    // While a function runs, its libraries are not there, and are loaded a second time.
     let libraries = take(call)?;
     let (count, functions) = libraries.counts();
     call.shared.libraries = Some(libraries);
+    let script = call.shared.long_script.take();
     let mut reply = call.reply();
     reply.map(2);
     reply.bulk(b"running_script");
-    reply.null();
+    match &script {
+        Some(script) => script.describe(&mut reply),
+        None => reply.null(),
+    }
     reply.bulk(b"engines");
     reply.map(1);
     reply.bulk(b"LUA");
@@ -311,5 +321,6 @@ fn stats(call: &mut Call<'_>) -> Result<(), Refusal> {
         reply.bulk(name.as_bytes());
         reply.count(count);
     }
+    call.shared.long_script = script;
     Ok(())
 }

@@ -41,6 +41,9 @@ pub(super) trait Commands {
         arguments: &MultiValue,
     ) -> mlua::Result<Result<Value, Vec<u8>>>;
 
+    /// Serves other clients while the script runs for long. Returns whether it goes on.
+    fn serve_others(&mut self) -> bool;
+
     /// Whether the rights of the user permit a command.
     ///
     /// # Errors
@@ -60,6 +63,8 @@ pub(super) struct Script {
 /// The words behind a script or a function, and whether it finds them in KEYS and ARGV or as its arguments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Given<'w> {
+    /// The whole command.
+    pub(super) words: Words<'w>,
     pub(super) keys: Words<'w>,
     pub(super) arguments: Words<'w>,
     pub(super) is_function: bool,
@@ -108,7 +113,7 @@ impl Interpreter {
             .set_name(failure::SERVER);
         let (environment, visible, run, of_functions, set_loading) = prelude.call(server)?;
         let begun = Instant::now();
-        limit_time(&lua, Arc::clone(&progress), begun)?;
+        limit_time(&lua, &redis, Arc::clone(&progress), begun)?;
         Ok(Self {
             lua,
             environment,
@@ -195,7 +200,8 @@ impl Interpreter {
         })?;
         let failed = |error: mlua::Error| failed_to_register(&Value::Error(Box::new(error)));
         self.registry.begin();
-        self.progress.begin(self.now().saturating_add(LOAD_MS));
+        self.progress
+            .begin(self.now().saturating_add(LOAD_MS), false);
         let switched = self.set_loading.call::<()>(true);
         let outcome = switched.and_then(|()| self.run.call::<(bool, Value)>(chunk));
         let registered = self.registry.end();
@@ -220,11 +226,16 @@ impl Interpreter {
     /// Sets the usual hook again after a script was ended.
     fn renew_limit(&self) -> mlua::Result<()> {
         self.lua.remove_global_hook();
-        limit_time(&self.lua, Arc::clone(&self.progress), self.begun)
+        limit_time(
+            &self.lua,
+            &self.redis,
+            Arc::clone(&self.progress),
+            self.begun,
+        )
     }
 
-    /// Runs a script or a function, which calls `commands`, for at most `limit_ms` milliseconds until its first
-    /// write; 0 for no limit.
+    /// Runs a script or a function, which calls `commands`. After `long_ms` milliseconds, others are served meanwhile; 0 for
+    /// never.
     ///
     /// # Errors
     /// The reply of a script that failed.
@@ -232,22 +243,19 @@ impl Interpreter {
         &self,
         (name, function): (&str, &Function),
         given: Given<'_>,
-        limit_ms: u64,
+        long_ms: u64,
         commands: &mut dyn Commands,
     ) -> Result<Value, Refusal> {
-        let ends_at = match limit_ms {
+        let long_at = match long_ms {
             0 => u64::MAX,
             limit => self.now().saturating_add(limit),
         };
-        self.progress.begin(ends_at);
+        self.progress.begin(long_at, true);
         let outcome = self.call(function, given, commands);
         if self.progress.is_over() {
             let renewed = self.renew_limit();
             renewed.map_err(|error| failure::fatal(name, &error))?;
-            return Err(format!(
-                "ERR Error running script: it was ended after {limit_ms} ms without a write (busy-reply-threshold)"
-            )
-            .into());
+            return Err(failure::ended(name, self.progress.ended_at()));
         }
         match outcome.map_err(|error| failure::fatal(name, &error))? {
             (true, value) => Ok(value),
@@ -275,6 +283,11 @@ impl Interpreter {
         };
         self.lua.scope(|scope| {
             let call = scope.create_function(|lua, arguments: MultiValue| {
+                // The hook of a script that runs for long.
+                if let Some(Value::LightUserData(_)) = arguments.front() {
+                    let mut commands = commands.try_borrow_mut().map_err(busy)?;
+                    return Ok(Value::Boolean(commands.serve_others()));
+                }
                 let reply = execute(lua, &arguments)?;
                 reply.map_err(failure::reply)
             })?;
@@ -314,22 +327,32 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Ends scripts that run for too long before they write. One that has written goes on, because its effects must not be
-/// incomplete.
-fn limit_time(lua: &Lua, progress: Arc<Progress>, begun: Instant) -> mlua::Result<()> {
+/// Serves other clients while a script runs for long, until it is ended.
+fn limit_time(
+    lua: &Lua,
+    redis: &Table,
+    progress: Arc<Progress>,
+    begun: Instant,
+) -> mlua::Result<()> {
+    let redis = redis.clone();
     let triggers = HookTriggers::new().every_nth_instruction(HOOK_EVERY);
     lua.set_global_hook(triggers, move |lua, _| {
-        let now = millis(begun.elapsed());
-        if !progress.ends(now) {
+        if !progress.is_long(millis(begun.elapsed())) {
             return Ok(mlua::VmState::Continue);
         }
-        if progress.end() {
-            // From here on every instruction fails, since a script can catch errors.
-            let every = HookTriggers::new().every_nth_instruction(1);
-            lua.set_global_hook(every, |_, _| {
-                Err(mlua::Error::runtime("the script is over"))
-            })?;
+        if progress.goes_on() {
+            let call: Function = redis.raw_get("call")?;
+            // Scripts have no such values.
+            if call.call(mlua::LightUserData(std::ptr::null_mut()))? {
+                return Ok(mlua::VmState::Continue);
+            }
         }
+        progress.end(failure::whereabouts(lua, 0));
+        // From here on every instruction fails, since a script can catch errors.
+        let every = HookTriggers::new().every_nth_instruction(1);
+        lua.set_global_hook(every, |_, _| {
+            Err(mlua::Error::runtime("the script is over"))
+        })?;
         Err(mlua::Error::runtime("the script is over"))
     })
 }

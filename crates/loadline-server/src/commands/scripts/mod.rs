@@ -6,6 +6,7 @@ pub(super) mod functions;
 mod interpreter;
 mod libraries;
 mod library;
+mod long;
 mod nested;
 mod progress;
 
@@ -18,6 +19,8 @@ pub(crate) use interpreter::Interpreter;
 use interpreter::{Given, Script};
 pub(crate) use library::Libraries;
 pub use library::library_name;
+pub(crate) use long::LongScript;
+pub(super) use long::is_for_busy_server;
 use mlua::Function;
 use nested::Nested;
 use progress::Flags;
@@ -149,6 +152,7 @@ fn arguments<'w>(words: Words<'w>) -> Result<Given<'w>, Refusal> {
     }
     let (keys, arguments) = words[3..].split_at(number);
     Ok(Given {
+        words,
         keys,
         arguments,
         is_function: false,
@@ -218,8 +222,15 @@ fn run(
         let keys = given.keys.iter().map(|key| key.to_vec());
         call.shared.watched.tracking.script_keys = Some(keys.collect());
     }
-    let mut nested = Nested::new(call, flags, interpreter.progress());
+    let mut nested = Nested::new(
+        call,
+        (name, given),
+        flags,
+        interpreter.progress(),
+        may_not_block,
+    );
     let outcome = interpreter.run((name, function), given, limit, &mut nested);
+    call.shared.long_script = None;
     call.shared.watched.tracking.script_keys = None;
     call.session.database = database;
     call.session.protocol = protocol;
@@ -273,10 +284,7 @@ fn script(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             }
             flush(call);
         }
-        // No other client is served while a script runs.
-        [_, word] if is(word, "KILL") => {
-            return Err("NOTBUSY No scripts in execution right now.".into());
-        }
+        [_, word] if is(word, "KILL") => return long::kill(call, false),
         [_, word, mode] if is(word, "DEBUG") => {
             if is(mode, "NO") {
                 call.reply().ok();

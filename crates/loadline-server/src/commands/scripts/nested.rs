@@ -1,9 +1,12 @@
 //! Commands that a script calls.
 
+use std::time::Duration;
+
 use loadline_resp::{Decoder, Limits};
 use mlua::{Lua, MultiValue, Value};
 
-use super::interpreter::Commands;
+use super::interpreter::{Commands, Given};
+use super::long::LongScript;
 use super::progress::{Flags, Progress};
 use super::{convert, is_for_scripts};
 use crate::acl::Denial;
@@ -16,15 +19,30 @@ const MOST_REPLY_BYTES: usize = 512 << 20;
 /// The call of a script, as far as its commands need it.
 pub(super) struct Nested<'n, 'c> {
     call: &'n mut Call<'c>,
+    /// The name of the script, and its words.
+    subject: (&'n str, Given<'n>),
     flags: Flags,
     progress: &'n Progress,
+    /// Whether the script is a part of a transaction.
+    is_nested: bool,
+    /// Whether all changes before the script were in the log when it began.
+    comes_first: bool,
     out: Output,
 }
 
 impl<'n, 'c> Nested<'n, 'c> {
-    pub(super) fn new(call: &'n mut Call<'c>, flags: Flags, progress: &'n Progress) -> Self {
+    pub(super) fn new(
+        call: &'n mut Call<'c>,
+        subject: (&'n str, Given<'n>),
+        flags: Flags,
+        progress: &'n Progress,
+        is_nested: bool,
+    ) -> Self {
         Self {
+            comes_first: call.shared.pending_bytes() == 0,
             call,
+            is_nested,
+            subject,
             flags,
             progress,
             out: Output::new(MOST_REPLY_BYTES),
@@ -42,6 +60,7 @@ impl<'n, 'c> Nested<'n, 'c> {
             shared: self.call.shared,
             out: &mut self.out,
             changed: None,
+            others: self.call.others,
         };
         call.shared.monitors.is_script = true;
         call.perform(found, &words);
@@ -117,6 +136,27 @@ impl Commands for Nested<'_, '_> {
         };
         self.out.truncate(0);
         Ok(outcome)
+    }
+
+    fn serve_others(&mut self) -> bool {
+        let (name, given) = self.subject;
+        let shared = &mut *self.call.shared;
+        if shared.long_script.is_none() {
+            // The changes of a transaction are in the log as a whole.
+            let can_commit = !self.is_nested && !self.progress.has_written();
+            let comes_first = can_commit && shared.commit() || self.comes_first;
+            let has_run = Duration::from_millis(shared.settings.busy_reply_threshold);
+            let words = (given.words, given.is_function);
+            let script = LongScript::new(name, words, has_run, comes_first);
+            shared.long_script = Some(Box::new(script));
+        }
+        let Some(script) = &mut shared.long_script else {
+            return true;
+        };
+        script.has_written = self.progress.has_written();
+        self.call.others.serve(shared);
+        let is_killed = |script: &LongScript| script.is_killed;
+        !shared.shutdown && !shared.long_script.as_deref().is_some_and(is_killed)
     }
 
     fn may_call(&self, arguments: &MultiValue) -> Result<bool, Vec<u8>> {

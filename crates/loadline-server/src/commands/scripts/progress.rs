@@ -1,6 +1,7 @@
 //! Rights and progress of the running script.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use loadline_resp::Protocol;
 
@@ -17,9 +18,13 @@ pub(super) struct Flags {
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     written: AtomicBool,
-    /// Milliseconds since the interpreter was made at which the script is ended.
-    ends_at: AtomicU64,
+    /// Milliseconds since the interpreter was made at which the script has run for long.
+    long_at: AtomicU64,
+    /// Whether a script that has run for long goes on, and others are served meanwhile.
+    goes_on: AtomicBool,
     is_over: AtomicBool,
+    /// The source and the line at which it was ended.
+    ended_at: Mutex<Option<(String, usize)>>,
     /// Whether replies to the script are in RESP3, by redis.setresp.
     is_resp3: AtomicBool,
 }
@@ -46,25 +51,38 @@ impl Progress {
         }
     }
 
-    /// Whether the script has run for too long.
+    /// Whether the script was ended.
     pub(super) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Whether the script is to be ended at `now`: it has run for too long, and has not written.
-    pub(super) fn ends(&self, now: u64) -> bool {
-        !self.has_written() && now >= self.ends_at.load(Ordering::Relaxed)
+    /// Whether the script has run for long at `now`.
+    pub(super) fn is_long(&self, now: u64) -> bool {
+        now >= self.long_at.load(Ordering::Relaxed)
     }
 
-    /// Notes that the script is ended. Returns whether that is new.
-    pub(super) fn end(&self) -> bool {
-        !self.is_over.swap(true, Ordering::Relaxed)
+    /// Whether it goes on when it has run for long, and others are served meanwhile.
+    pub(super) fn goes_on(&self) -> bool {
+        self.goes_on.load(Ordering::Relaxed)
     }
 
-    pub(super) fn begin(&self, ends_at: u64) {
+    /// Notes that the script is ended, and where.
+    pub(super) fn end(&self, place: Option<(String, usize)>) {
+        self.is_over.store(true, Ordering::Relaxed);
+        *self.ended_at.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    }
+
+    /// The source and the line at which the script was ended.
+    pub(super) fn ended_at(&self) -> Option<(String, usize)> {
+        let mut place = self.ended_at.lock().unwrap_or_else(PoisonError::into_inner);
+        place.take()
+    }
+
+    pub(super) fn begin(&self, long_at: u64, goes_on: bool) {
         self.is_resp3.store(false, Ordering::Relaxed);
         self.written.store(false, Ordering::Relaxed);
         self.is_over.store(false, Ordering::Relaxed);
-        self.ends_at.store(ends_at, Ordering::Relaxed);
+        self.long_at.store(long_at, Ordering::Relaxed);
+        self.goes_on.store(goes_on, Ordering::Relaxed);
     }
 }
