@@ -29,6 +29,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod listen;
+mod long_script;
 mod lookahead;
 mod memory;
 mod monitor;

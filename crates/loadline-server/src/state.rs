@@ -9,7 +9,8 @@ use loadline_resp::Protocol;
 use loadline_store::{Evicted, Keyspace, Victim, View};
 
 use crate::acl::{Acl, DEFAULT};
-use crate::commands::{Interpreter, Libraries, LongScript};
+use crate::commands::{Interpreter, Libraries};
+use crate::long_script::LongScript;
 use crate::memory::Trimmer;
 use crate::monitor::Monitors;
 use crate::notify::{Noted, What};

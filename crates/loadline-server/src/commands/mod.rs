@@ -68,7 +68,7 @@ pub(crate) use glob::glob;
 pub(crate) use pause::resume;
 pub(crate) use refusal::Refusal;
 pub use scripts::library_name;
-pub(crate) use scripts::{Interpreter, Libraries, LongScript};
+pub(crate) use scripts::{Interpreter, Libraries};
 use table::{
     ALL, Access, Found, Keys, Known, LONGEST_NUMBER, ONE, PAIRS, TWO, fits, name_of, number, other,
     read, sub, write,

@@ -310,7 +310,7 @@ fn stats(call: &mut Call<'_>) -> Result<(), Refusal> {
     reply.map(2);
     reply.bulk(b"running_script");
     match &script {
-        Some(script) => script.describe(&mut reply),
+        Some(script) => long::describe(script, &mut reply),
         None => reply.null(),
     }
     reply.bulk(b"engines");

@@ -1,70 +1,19 @@
-//! A script that runs for so long that other clients are served meanwhile.
+//! Commands that are executed while a script runs for long.
 
-use std::time::{Duration, Instant};
-
-use crate::commands::blocking::owned;
 use crate::commands::reply::Reply;
 use crate::commands::{Call, Known, Refusal, Words, is};
+use crate::long_script::LongScript;
 
-/// A script or a function that has run for `busy-reply-threshold`.
-#[derive(Debug)]
-pub(crate) struct LongScript {
-    /// The SHA-1 of the script, or the name of the function.
-    name: String,
-    /// The command that runs it.
-    words: Vec<Vec<u8>>,
-    begun: Instant,
-    pub(super) is_function: bool,
-    pub(super) has_written: bool,
-    pub(super) is_killed: bool,
-    /// Whether all changes before the script are in the log.
-    pub(crate) comes_first: bool,
-}
-
-impl LongScript {
-    /// A script that has run for this time.
-    pub(super) fn new(
-        name: &str,
-        (words, is_function): (Words<'_>, bool),
-        time: Duration,
-        comes_first: bool,
-    ) -> Self {
-        let now = Instant::now();
-        Self {
-            name: name.to_owned(),
-            words: owned(words),
-            begun: now.checked_sub(time).unwrap_or(now),
-            is_function,
-            has_written: false,
-            is_killed: false,
-            comes_first,
-        }
-    }
-
-    /// The reply to commands that have to wait for the end of the script.
-    pub(in crate::commands) fn refusal(&self) -> Refusal {
-        let kind = if self.is_function {
-            "FUNCTION"
-        } else {
-            "SCRIPT"
-        };
-        format!(
-            "BUSY Redis is busy running a script. You can only call {kind} KILL or SHUTDOWN NOSAVE."
-        )
-        .into()
-    }
-
-    /// Writes the fields of FUNCTION STATS.
-    pub(super) fn describe(&self, reply: &mut Reply<'_>) {
-        reply.map(3);
-        reply.bulk(b"name");
-        reply.bulk(self.name.as_bytes());
-        reply.bulk(b"command");
-        reply.array(self.words.len());
-        self.words.iter().for_each(|word| reply.bulk(word));
-        reply.bulk(b"duration_ms");
-        reply.count(self.begun.elapsed().as_millis() as usize);
-    }
+/// Writes the fields of FUNCTION STATS.
+pub(super) fn describe(script: &LongScript, reply: &mut Reply<'_>) {
+    reply.map(3);
+    reply.bulk(b"name");
+    reply.bulk(script.name.as_bytes());
+    reply.bulk(b"command");
+    reply.array(script.words.len());
+    script.words.iter().for_each(|word| reply.bulk(word));
+    reply.bulk(b"duration_ms");
+    reply.count(script.begun.elapsed().as_millis() as usize);
 }
 
 /// Whether a command is executed while a script runs for long, as in Redis. None of them reads or changes the data.

@@ -19,7 +19,6 @@ pub(crate) use interpreter::Interpreter;
 use interpreter::{Given, Script};
 pub(crate) use library::Libraries;
 pub use library::library_name;
-pub(crate) use long::LongScript;
 pub(super) use long::is_for_busy_server;
 use mlua::Function;
 use nested::Nested;

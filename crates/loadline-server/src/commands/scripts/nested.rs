@@ -6,12 +6,12 @@ use loadline_resp::{Decoder, Limits};
 use mlua::{Lua, MultiValue, Value};
 
 use super::interpreter::{Commands, Given};
-use super::long::LongScript;
 use super::progress::{Flags, Progress};
 use super::{convert, is_for_scripts};
 use crate::acl::Denial;
 use crate::buffer::Output;
 use crate::commands::{Access, Call, Found, Keys, Known, Refusal, find, fits, is};
+use crate::long_script::LongScript;
 
 /// The most bytes of a reply to a script.
 const MOST_REPLY_BYTES: usize = 512 << 20;
