@@ -25,6 +25,12 @@ vocabulary! {
         Set = "set",
         /// `INCR` of a new key, whose value is the number of executions.
         Incr = "incr",
+        /// A transaction (MULTI, EXEC) of two `INCRBY` of a new key by 1, whose value is twice the number of executions.
+        Multi = "multi",
+        /// `EVAL` of an INCR of a new key, whose value is the number of executions.
+        Lua = "lua",
+        /// `XADD` to a new stream, whose length is the number of executions.
+        Xadd = "xadd",
     }
 }
 

@@ -14,6 +14,7 @@ Examples:
   loadline failover cluster --fault kill,stop
   loadline failover embedded --durability process,always --fault kill --html failover.html
   loadline failover standalone --fault cut --rate 5k --json failover.json
+  loadline failover cluster --fault kill --operations all
   loadline failover sentinel --workload manager --limit 'reconnect<1s' --limit 'kill.pool_recovery<2s'
 
 Topologies, started on loopback for the run and removed afterwards:
@@ -32,7 +33,7 @@ Faults:
   black-hole   a connection delivers nothing more and stays open
   planned      a replica becomes the master by command (not standalone, embedded)
 
-Writers send SET and INCR to new keys at a rate (open loop) before, during and after the fault.
+Writers send SET and INCR (or --operations) to new keys at a rate (open loop) before, during and after the fault.
 Then every key is read: the report says which acknowledged writes are lost, which writes were
 executed twice, and how long nobody could write. docs/failover.md explains audit and clocks.
 Limits: reconnect (until every writer had a new write acknowledged), outage, and with --workload
@@ -62,6 +63,14 @@ pub(crate) struct FailoverArgs {
     /// Number of writers, which share one client [default: 6]
     #[arg(long, value_name = "N", value_parser = units::small_count, help_heading = "Load")]
     pub(crate) writers: Option<u32>,
+    /// Kinds of write that take turns: set, incr, multi, lua and xadd, as a comma list, or `all` [default: set,incr]
+    #[arg(
+        long,
+        value_name = "A,B|all",
+        value_delimiter = ',',
+        help_heading = "Load"
+    )]
+    pub(crate) operations: Vec<String>,
     /// Load of an application, in place of one shared connection
     #[arg(long, value_enum, value_name = "NAME", help_heading = "Load")]
     pub(crate) workload: Option<FailoverWorkload>,

@@ -5,22 +5,25 @@
 //! outcome, and the task loop is a closed one.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use loadline_client::pool::{self, Pool};
-use loadline_client::{Cmd, Error, OwnedReply, cmd};
+use loadline_client::{Error, OwnedReply, Request, atomic, cmd};
 use loadline_load::pacing::{ArrivalProcess, Arrivals};
 use loadline_measure::failover::{Kind, Operation, Outcome, WriteId};
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::exit::{Exit, Failure};
-use crate::systems::client::{Connector, SharedConnection};
+use crate::systems::client::{Blocking, Connector, SharedConnection};
 use crate::units::nanoseconds;
 
-/// The kinds of write, which take turns.
-pub(crate) const KINDS: [Kind; 2] = [Kind::Set, Kind::Incr];
+/// The script of a [`Kind::Lua`].
+const SCRIPT: &str = "return redis.call('INCR', KEYS[1])";
+/// The commands of a [`Kind::Multi`], each an INCRBY of 1: not an INCR, so that the fault proxy counts only its EXEC.
+const TOGETHER: u64 = 2;
 /// Time limit for writes under way at the end of the load: the client gives them up before.
 const GRACE: Duration = Duration::from_secs(5);
 /// Interval at which an interrupt is looked for meanwhile.
@@ -38,6 +41,8 @@ pub(crate) struct Writers {
     pub(crate) connector: Connector,
     /// The prefix of the keys.
     pub(crate) prefix: String,
+    /// The kinds of write, which take turns.
+    pub(crate) kinds: Vec<Kind>,
     /// A hash tag for each writer.
     pub(crate) tags: Vec<String>,
     /// Writes per second of all writers.
@@ -56,11 +61,28 @@ enum Route {
 }
 
 impl Route {
-    async fn run(&self, request: Cmd<OwnedReply>) -> Result<OwnedReply, Error> {
+    async fn run<T>(&self, request: impl Request<Output = Result<T, Error>>) -> Result<T, Error> {
         match self {
             Self::Shared(connection) => connection.run(request).await,
             Self::Pool(pool) => pool.get().await?.run(request).await,
         }
+    }
+
+    /// Writes once.
+    async fn write(&self, kind: &Kind, key: String, value: String) -> Result<(), Error> {
+        let request = match kind {
+            Kind::Multi => {
+                let one = || cmd::<OwnedReply>("INCRBY").arg(key.as_str()).arg(1);
+                let done = self.run(atomic((one(), one()))).await?;
+                // Without watched keys, the server always executes it.
+                return done.map_or(Ok(()), |(first, second)| first.and(second).map(drop));
+            }
+            Kind::Set => cmd("SET").arg(key).arg(value),
+            Kind::Lua => cmd("EVAL").arg(SCRIPT).arg(1).arg(key),
+            Kind::Xadd => cmd("XADD").arg(key).arg("*").arg("write").arg(value),
+            _ => cmd::<OwnedReply>("INCR").arg(key),
+        };
+        self.run(request).await.map(drop)
     }
 }
 
@@ -69,7 +91,7 @@ impl Route {
 pub(crate) struct Written {
     pub(crate) operations: Vec<Operation>,
     /// Writes that were sent, for each kind.
-    pub(crate) sent: [u64; KINDS.len()],
+    pub(crate) sent: Vec<u64>,
     /// The kinds of errors.
     pub(crate) errors: Vec<String>,
     /// The end of the load, in nanoseconds since its start.
@@ -124,7 +146,10 @@ impl Writers {
     }
 
     async fn write(&self, route: &Route, start: Instant, is_over: impl Fn() -> bool) -> Written {
-        let written = Rc::new(RefCell::new(Written::default()));
+        let written = Rc::new(RefCell::new(Written {
+            sent: vec![0; self.kinds.len()],
+            ..Written::default()
+        }));
         let mut tasks = JoinSet::new();
         let mut arrivals = Arrivals::new(self.rate as f64, ArrivalProcess::Uniform, 0, 1, 0);
         let end_ns = nanoseconds(self.time);
@@ -175,12 +200,8 @@ impl Writers {
             writer: (number % writers) as u32,
             sequence: number / writers,
         };
-        let kind = (id.sequence % KINDS.len() as u64) as usize;
-        let key = self.key(id, kind);
-        let request = match KINDS[kind] {
-            Kind::Set => cmd::<OwnedReply>("SET").arg(key).arg(value(id)),
-            _ => cmd::<OwnedReply>("INCR").arg(key),
-        };
+        let kind = (id.sequence % self.kinds.len() as u64) as usize;
+        let (key, of_kind) = (self.key(id, kind), self.kinds[kind].clone());
         async move {
             let place = written.borrow_mut().begin(Operation {
                 id,
@@ -192,7 +213,7 @@ impl Writers {
                 error: None,
                 executions: 0,
             });
-            let replied = route.run(request).await;
+            let replied = route.write(&of_kind, key, value(id)).await;
             let now_ns = nanoseconds(start.elapsed());
             written
                 .borrow_mut()
@@ -202,7 +223,10 @@ impl Writers {
 
     fn key(&self, id: WriteId, kind: usize) -> String {
         let tag = &self.tags[id.writer as usize];
-        format!("{}{{{tag}}}:{}:{}", self.prefix, KINDS[kind], id.sequence)
+        format!(
+            "{}{{{tag}}}:{}:{}",
+            self.prefix, self.kinds[kind], id.sequence
+        )
     }
 
     /// Reads every key, and notes how many times each write was executed.
@@ -215,24 +239,40 @@ impl Writers {
             .blocking()
             .map_err(|error| unreachable(&error))?;
         // The keys of a writer are in one slot, so that a cluster can read them together.
-        let mut by_writer: Vec<Vec<&mut Operation>> =
-            self.tags.iter().map(|_| Vec::new()).collect();
+        let mut together = BTreeMap::<_, Vec<&mut Operation>>::new();
         for operation in operations {
-            by_writer[operation.id.writer as usize].push(operation);
+            let group = (operation.id.writer, operation.kind);
+            together.entry(group).or_default().push(operation);
         }
-        for together in by_writer
-            .iter_mut()
-            .flat_map(|all| all.chunks_mut(READ_TOGETHER))
-        {
-            let keys: Vec<String> = together
-                .iter()
-                .map(|operation| self.key(operation.id, operation.kind))
-                .collect();
-            let read = cmd::<Vec<Option<String>>>("MGET").arg(keys);
-            let values = connection.run(read).map_err(|error| unreachable(&error))?;
-            for (operation, found) in together.iter_mut().zip(values) {
-                operation.executions = executions(operation, found.as_deref());
+        for ((_, kind), mut operations) in together {
+            for some in operations.chunks_mut(READ_TOGETHER) {
+                let keys = some.iter().map(|operation| self.key(operation.id, kind));
+                self.count(&mut connection, kind, keys.collect(), some)
+                    .map_err(|error| unreachable(&error))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Notes the executions of `operations`, all of one kind, from the values of their keys.
+    fn count(
+        &self,
+        connection: &mut Blocking,
+        kind: usize,
+        keys: Vec<String>,
+        operations: &mut [&mut Operation],
+    ) -> Result<(), Error> {
+        if self.kinds[kind] == Kind::Xadd {
+            let lengths = keys.into_iter().map(|key| cmd::<u64>("XLEN").arg(key));
+            let lengths = connection.run(lengths.collect::<Vec<_>>());
+            for (operation, length) in operations.iter_mut().zip(lengths) {
+                operation.executions = length?;
+            }
+            return Ok(());
+        }
+        let values = connection.run(cmd::<Vec<Option<String>>>("MGET").arg(keys))?;
+        for (operation, found) in operations.iter_mut().zip(values) {
+            operation.executions = executions(&self.kinds[kind], operation.id, found.as_deref());
         }
         Ok(())
     }
@@ -268,10 +308,12 @@ fn value(id: WriteId) -> String {
 }
 
 /// The executions of a write whose key has this value.
-fn executions(operation: &Operation, found: Option<&str>) -> u64 {
-    match KINDS[operation.kind] {
-        Kind::Set => u64::from(found == Some(value(operation.id).as_str())),
-        _ => found.and_then(|found| found.parse().ok()).unwrap_or(0),
+fn executions(kind: &Kind, id: WriteId, found: Option<&str>) -> u64 {
+    let number = || found.and_then(|found| found.parse().ok()).unwrap_or(0_u64);
+    match kind {
+        Kind::Set => u64::from(found == Some(value(id).as_str())),
+        Kind::Multi => number().div_ceil(TOGETHER),
+        _ => number(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use loadline_measure::Record;
-use loadline_measure::failover::{Audit, Failover, Fault, PoolSize, Trial};
+use loadline_measure::failover::{Audit, Failover, Fault, Kind, PoolSize, Trial};
 use loadline_measure::record::Answer;
 
 use crate::children::nodes;
@@ -96,8 +96,8 @@ fn writers_follow_the_sentinels_to_another_master() {
 
 #[test]
 fn writers_of_a_killed_master_go_on_with_its_replica() {
-    let words = ["cluster", "--fault", "kill", "--duration", "4s"];
-    let (answer, report) = answer(&words);
+    let words = "cluster --fault kill --duration 4s --operations all";
+    let (answer, report) = answer(&words.split(' ').collect::<Vec<_>>());
     let trial = &answer.trials[0];
     assert!(trial.clocks.first_write_ns.is_some(), "{report}");
     let outage = trial.clocks.outage.unwrap();
@@ -108,7 +108,7 @@ fn writers_of_a_killed_master_go_on_with_its_replica() {
 
 #[test]
 fn faults_of_connections_lose_and_repeat_nothing() {
-    let words = "embedded --fault reset,cut,client-kill --duration 1s --seed 1";
+    let words = "embedded --fault reset,cut,client-kill --duration 1s --seed 1 --operations all";
     let (answer, report) = answer(&words.split(' ').collect::<Vec<_>>());
     let faults: Vec<&Fault> = answer.trials.iter().map(|trial| &trial.fault).collect();
     assert_eq!(faults, [&Fault::Reset, &Fault::Cut, &Fault::ClientKill]);
@@ -117,6 +117,12 @@ fn faults_of_connections_lose_and_repeat_nothing() {
         assert!(trial.faults > 0, "{report}");
     }
     let cut = &answer.trials[1];
+    let kinds = cut.audits.iter().map(|audit| (&audit.kind, audit.twice));
+    let known: Vec<_> = Kind::ALL
+        .iter()
+        .map(|kind| (kind, (*kind != Kind::Set).then_some(0)))
+        .collect();
+    assert_eq!(kinds.collect::<Vec<_>>(), known, "{report}");
     assert_eq!(cut.faults, 10, "{report}");
     // At least the writes whose reply was cut were executed and not acknowledged.
     assert!(

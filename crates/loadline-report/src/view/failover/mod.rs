@@ -18,7 +18,7 @@ const MOST_KINDS: usize = 4;
 pub(super) const LEGEND: [&str; 7] = [
     "acked: confirmed by a reply. lost: acked, and not in the server afterwards. refused: not executed, as the client reported.",
     "unknown: the client reported that the write may have been executed; there: those of them that are in the server.",
-    "twice: executed more than once. Each write has a key of its own, and the value of an INCR is the number of its executions; a second SET does not show.",
+    "twice: executed more than once. Each write has a key of its own, and the values of INCR, MULTI and LUA and the length of a stream (XADD) show the number of executions; a second SET does not show.",
     "detection: from the fault to the first error of a writer. ready: until the server, or the one in its place, accepts writes. first write: until each writer had a new write acknowledged.",
     "recovery: until the median response time of 50 writes was at most 10 % longer than that before the fault.",
     "pool: until a check that began after the fault got an answer on the smallest number of connections of the pool.",
@@ -57,10 +57,9 @@ fn losses(answer: &Failover) -> String {
     let trials = answer.trials.iter();
     let lossy: Vec<&Trial> = trials.filter(|trial| trial.lost() > 0).collect();
     let Some(worst) = lossy.iter().copied().max_by_key(|trial| trial.lost()) else {
-        let all = words::amount(acknowledged);
-        return format!("none of {all} acknowledged writes was lost");
+        return format!("none of {acknowledged} acknowledged writes was lost");
     };
-    let [lost, all] = [worst.lost(), worst.acknowledged()].map(words::amount);
+    let (lost, all) = (worst.lost(), worst.acknowledged());
     let name = worst.name();
     match lossy.len() {
         1 => format!("acknowledged writes were lost: {lost} of {all} with {name}"),
@@ -74,14 +73,11 @@ fn losses(answer: &Failover) -> String {
 fn duplicates(answer: &Failover) -> String {
     let of_unknown = match total(answer, Trial::ambiguous) {
         0 => "no outcome was unknown".to_owned(),
-        count => format!("the outcome of {} was unknown", words::amount(count)),
+        count => format!("the outcome of {count} was unknown"),
     };
     match total(answer, Trial::twice) {
         0 => format!("{of_unknown}, and none was executed twice"),
-        count => format!(
-            "{of_unknown}, and {} were executed twice",
-            words::amount(count)
-        ),
+        count => format!("{of_unknown}, and {count} were executed twice"),
     }
 }
 
@@ -187,7 +183,7 @@ fn trial_rows(trial: &Trial) -> Vec<Row> {
     errors.sort_by_key(|(kind, count)| (std::cmp::Reverse(**count), (*kind).clone()));
     let named = errors.iter().take(MOST_KINDS);
     let named: Vec<String> = named
-        .map(|(kind, count)| format!("{kind} ({})", words::amount(**count)))
+        .map(|(kind, count)| format!("{kind} ({count})"))
         .collect();
     if let Some(row) = rows.last_mut().filter(|_| !named.is_empty()) {
         let more = match errors.len().saturating_sub(MOST_KINDS) {

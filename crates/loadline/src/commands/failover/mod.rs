@@ -25,7 +25,7 @@ use crate::args::FailoverArgs;
 use crate::exit::{Exit, Failure};
 use crate::plan::{self, FailoverPlan, TrialPlan, run_prefix};
 use crate::session::{self, Recorded, Session, Shell};
-use crate::subjects::{KINDS, Writers, Written};
+use crate::subjects::{Writers, Written};
 use crate::systems::faulty::FaultyPath;
 use crate::systems::site::Site;
 use crate::units::nanoseconds;
@@ -148,6 +148,7 @@ fn one_trial(
     let path = path.transpose()?;
     let writers = Writers {
         connector: site.connector(path.as_ref())?,
+        kinds: plan.operations.clone(),
         tags: site.tags(plan.writers),
         prefix,
         rate: plan.rate,
@@ -251,7 +252,7 @@ fn audited(
     writers.count_executions(&mut written.operations)?;
     let since_start = |at: Instant| nanoseconds(at.saturating_duration_since(start));
     let history = History {
-        kinds: KINDS.to_vec(),
+        kinds: writers.kinds.clone(),
         operations: written.operations,
         errors: written.errors,
         fault_ns: since_start(happened.began),

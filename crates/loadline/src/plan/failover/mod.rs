@@ -9,7 +9,7 @@ use std::time::Duration;
 use loadline_client::pool;
 use loadline_link::script::Script;
 use loadline_measure::Limit;
-use loadline_measure::failover::{Fault, Topology};
+use loadline_measure::failover::{Fault, Kind, Topology};
 use serde_json::{Value, json};
 
 use super::description::Description;
@@ -20,6 +20,8 @@ use crate::spelling::Durability;
 use crate::units::{count_text, duration_text, nanoseconds};
 
 const DEFAULT_RATE: u64 = 2_000;
+/// The kinds of write.
+const DEFAULT_OPERATIONS: [Kind; 2] = [Kind::Set, Kind::Incr];
 /// Every operation is kept in memory until the audit.
 const MOST_RATE: u64 = 100_000;
 const DEFAULT_WRITERS: u32 = 6;
@@ -49,6 +51,8 @@ pub(crate) struct FailoverPlan {
     pub(crate) program: PathBuf,
     pub(crate) rate: u64,
     pub(crate) writers: u32,
+    /// The kinds of write, which take turns.
+    pub(crate) operations: Vec<Kind>,
     /// The pool of the writers; `None` if they share one connection.
     pub(crate) pool: Option<pool::Limits>,
     pub(crate) limits: Vec<Limit>,
@@ -123,10 +127,19 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
             .unwrap_or_else(|| DEFAULT_PROGRAM.into()),
         rate,
         writers,
+        operations: operations(&args.operations)?,
         limits: limits::resolve(&args.limits, pool.is_some(), &trials)?,
         pool,
         trials,
     })
+}
+
+/// The kinds of write.
+fn operations(words: &[String]) -> Result<Vec<Kind>, Failure> {
+    if words.is_empty() {
+        return Ok(DEFAULT_OPERATIONS.to_vec());
+    }
+    chosen("--operations", "operation", words, Kind::ALL)
 }
 
 /// The rate, and the number of writers.
@@ -200,24 +213,38 @@ fn faults(words: &[String], topology: &Topology) -> Result<Vec<Fault>, Failure> 
         let all = Fault::ALL.iter().filter(|fault| is_possible(fault));
         return Ok(all.cloned().collect());
     }
-    let mut faults = Vec::new();
+    let faults: Vec<Fault> = chosen("--fault", "fault", words, Fault::ALL)?;
+    match faults.iter().find(|fault| !is_possible(fault)) {
+        None => Ok(faults),
+        Some(fault) => Err(Failure::usage(format!(
+            "--fault {fault}: `{topology}` has no replica that could become the master."
+        ))),
+    }
+}
+
+/// The words of an option, each once; all that are known for `all`.
+fn chosen<T: Clone + PartialEq + for<'w> From<&'w str> + std::fmt::Display>(
+    option: &str,
+    noun: &str,
+    words: &[String],
+    known: &[T],
+) -> Result<Vec<T>, Failure> {
+    if words.iter().any(|word| word == "all") {
+        return Ok(known.to_vec());
+    }
+    let mut chosen = Vec::new();
     for word in words {
-        match Fault::from(word.as_str()) {
-            Fault::Other(_) => {
-                let known: Vec<&str> = Fault::ALL.iter().map(Fault::as_str).collect();
-                let why = format!("expected {} or all", known.join(", "));
-                return Err(Failure::invalid("--fault", "fault", word, why));
-            }
-            fault if !is_possible(&fault) => {
-                return Err(Failure::usage(format!(
-                    "--fault {fault}: `{topology}` has no replica that could become the master."
-                )));
-            }
-            fault if faults.contains(&fault) => {}
-            fault => faults.push(fault),
+        let value = T::from(word.as_str());
+        if !known.contains(&value) {
+            let known: Vec<String> = known.iter().map(T::to_string).collect();
+            let why = format!("expected {} or all", known.join(", "));
+            return Err(Failure::invalid(option, noun, word, why));
+        }
+        if !chosen.contains(&value) {
+            chosen.push(value);
         }
     }
-    Ok(faults)
+    Ok(chosen)
 }
 
 /// The durability of the servers, for each trial that ends one.
@@ -309,6 +336,8 @@ impl FailoverPlan {
         out.entry("program", self.program.display().to_string());
         out.entry("rate", self.rate);
         out.entry("writers", self.writers);
+        let kinds: Vec<&str> = self.operations.iter().map(Kind::as_str).collect();
+        out.entry("operations", kinds.clone());
         out.entry("pool", self.pool.map(|pool| [pool.min, pool.max]));
         let limits: Vec<String> = self.limits.iter().map(ToString::to_string).collect();
         out.entry("limits", limits.clone());
@@ -334,8 +363,9 @@ impl FailoverPlan {
         });
         out.section("Load");
         out.line(format!(
-            "{} writes per second (SET, INCR) of {} writers through one loadline-client{}, seed {}",
+            "{} writes per second ({}) of {} writers through one loadline-client{}, seed {}",
             count_text(self.rate),
+            kinds.join(", ").to_uppercase(),
             self.writers,
             self.pool.map_or_else(String::new, |pool| {
                 format!(" with a pool of {} to {} connections", pool.min, pool.max)

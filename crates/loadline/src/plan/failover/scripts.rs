@@ -56,8 +56,10 @@ fn black_hole() -> Step {
 }
 
 fn at_write(again: Again, times: Option<u64>) -> Trigger {
+    // The command that executes each kind of write.
+    let commands = ["SET", "INCR", "EXEC", "EVAL", "XADD"];
     Trigger {
-        counts: Counts::Messages(vec!["SET".into(), "INCR".into()]),
+        counts: Counts::Messages(commands.map(String::from).to_vec()),
         first: 1,
         again,
         times,

@@ -44,6 +44,17 @@ fn default_is_every_fault_of_one_server_in_less_than_a_minute() {
 }
 
 #[test]
+fn operations_are_those_that_were_chosen_each_once() {
+    let operations = |words: &[&str]| resolved(words).map(|plan| plan.operations);
+    assert_eq!(operations(&[]).unwrap(), [Kind::Set, Kind::Incr]);
+    let chosen = operations(&["--operations", "xadd,multi,xadd"]);
+    assert_eq!(chosen.unwrap(), [Kind::Xadd, Kind::Multi]);
+    assert_eq!(operations(&["--operations", "all"]).unwrap(), Kind::ALL);
+    let refused = operations(&["--operations", "set,get"]).unwrap_err();
+    assert_eq!(refused.exit(), Exit::Usage);
+}
+
+#[test]
 fn servers_that_a_fault_left_alone_are_used_again() {
     let goes_on = |words: &[&str]| -> Vec<bool> {
         let plan = resolved(words).unwrap();
