@@ -208,7 +208,7 @@ impl Log {
         let unsynced = *position - self.synced.load(Ordering::Relaxed);
         let sealed = draft.seal(active.segment.head.salt, *sequence, unsynced);
         let mut written = active.appender.append(sealed);
-        if room == Room::Reserve
+        if room != Room::Common
             && written.as_ref().is_err_and(is_full)
             && self.use_reserve(reserved)
         {
@@ -328,7 +328,7 @@ impl Log {
         let kind = Kind::Oldest { segment };
         Op { database: 0, kind }.encode(draft.begin());
         draft.finish();
-        let appended = self.append(&mut draft, Room::Reserve)?;
+        let appended = self.append(&mut draft, Room::All)?;
         self.sync(appended.end)
     }
 
@@ -339,7 +339,7 @@ impl Log {
     pub(crate) fn roll(&self) -> Result<u32, Error> {
         let mut tail = locked(&self.tail);
         self.check_write()?;
-        self.begin_segment(&mut tail, 0, Room::Reserve)?;
+        self.begin_segment(&mut tail, 0, Room::All)?;
         Ok(tail.next_segment - 1)
     }
 

@@ -19,13 +19,19 @@ use crate::sync::atomic::Ordering;
 pub(crate) enum Room {
     /// Without the reserve, for new data.
     Common,
-    /// All there is, for what makes room.
-    Reserve,
+    /// A part of the reserve too, for deletions. They leave room for copies, without which no segment goes.
+    Deletions,
+    /// All there is, for copies.
+    All,
 }
 
 /// The part of the disk that the reserve takes at most. It is less than the oldest segment takes only where that holds a
 /// value of such a size.
 const RESERVE_PART: u64 = 8;
+
+/// Bytes that the copies of a segment take more than the segment does at most: one of few small entries per shard becomes a record
+/// for each of them.
+const MOST_HEADS: u64 = 256 << 10;
 
 /// Bytes of deletions for which there is room in the reserve at most. They make garbage, so there is more room soon.
 const MOST_DELETIONS: u64 = 1 << 20;
@@ -66,16 +72,42 @@ impl Log {
         }
     }
 
-    /// Keeps as much room as it takes to write a segment of deletions, and to copy the oldest segment.
-    pub(super) fn keep_reserve(&self, tail: &mut Tail) -> io::Result<()> {
+    /// Bytes of a segment of deletions.
+    fn deletion_bytes(&self) -> u64 {
         let next = self.segment_bytes.load(Ordering::Relaxed);
-        let next = next.clamp(MIN_SEGMENT_BYTES, MOST_DELETIONS) + HEAD_BYTES as u64;
+        next.clamp(MIN_SEGMENT_BYTES, MOST_DELETIONS) + HEAD_BYTES as u64
+    }
+
+    /// Bytes of the reserve: a segment of deletions, the copies of the oldest segment, and the unused end of a segment of copies.
+    fn wanted_reserve(&self, tail: &Tail) -> u64 {
+        let next = self.deletion_bytes();
         let oldest = self.segment(self.oldest_in(tail));
-        let mut bytes = next + oldest.map_or(0, |oldest| oldest.end()).max(next);
-        if let Some(free) = self.free_bytes() {
-            let disk = free + self.allocated_bytes() + tail.reserved;
-            bytes = bytes.min(disk / RESERVE_PART);
-        }
+        let oldest = oldest.map_or(0, |oldest| oldest.end()).max(next);
+        let bytes = next + oldest + oldest.min(MOST_HEADS) + MIN_SEGMENT_BYTES;
+        let Some(free) = self.free_bytes() else {
+            return bytes;
+        };
+        let disk = free + self.allocated_bytes() + tail.reserved;
+        bytes.min(disk / RESERVE_PART)
+    }
+
+    /// Whether there is room for the copies of the oldest segment besides a segment of so many bytes.
+    fn leaves_copies(&self, tail: &Tail, bytes: u64) -> bool {
+        let copies = self
+            .wanted_reserve(tail)
+            .saturating_sub(self.deletion_bytes());
+        let free = self.free_bytes();
+        free.is_none_or(|free| free + tail.reserved >= bytes + copies)
+    }
+
+    /// Whether there is room for another segment of deletions.
+    pub(crate) fn takes_deletions(&self) -> bool {
+        self.leaves_copies(&locked(&self.tail), self.deletion_bytes())
+    }
+
+    /// Keeps the reserve.
+    pub(super) fn keep_reserve(&self, tail: &mut Tail) -> io::Result<()> {
+        let bytes = self.wanted_reserve(tail);
         if !(bytes..2 * bytes).contains(&tail.reserved) {
             match self.storage.reserve(bytes) {
                 Ok(()) => tail.reserved = bytes,
@@ -124,12 +156,19 @@ impl Log {
             let kept = self.keep_reserve(tail);
             kept.or_else(|error| match room {
                 Room::Common => Err(error),
-                Room::Reserve => Ok(()),
+                Room::Deletions | Room::All => Ok(()),
             })?;
         }
         let mut bytes = wanted;
         loop {
-            match self.storage.create(name, bytes, head) {
+            // A record that is longer than such a segment takes what there is.
+            let is_bounded = room == Room::Deletions && least <= self.deletion_bytes();
+            let file = if is_bounded && !self.leaves_copies(tail, bytes) {
+                Err(Errno::NOSPC.into())
+            } else {
+                self.storage.create(name, bytes, head)
+            };
+            match file {
                 Ok(file) => return Ok((file, bytes)),
                 Err(error) if !is_full(&error) => return Err(error),
                 Err(_) if bytes > least => bytes = (bytes / 2).max(least),

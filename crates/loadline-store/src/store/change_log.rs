@@ -363,7 +363,7 @@ impl ChangeLog {
             return self.disk().log.check();
         };
         self.draft.finish();
-        let appended = match disk.log.append(&mut self.draft, Room::Reserve) {
+        let appended = match disk.log.append(&mut self.draft, Room::All) {
             Ok(appended) => appended,
             Err(Error::TooLarge { bytes, max_bytes }) => {
                 let reason = format!("changes of {bytes} bytes at once; {max_bytes} fit");
@@ -392,7 +392,7 @@ impl ChangeLog {
     /// room that is kept, also on a full disk. 0 as long as none is kept.
     #[must_use]
     pub fn record_bytes(&self) -> u64 {
-        self.disk().log.reserved_bytes() / 2
+        self.disk().log.reserved_bytes() / 3
     }
 
     /// Reclaims room for some milliseconds where there is none for new data. To be called regularly while

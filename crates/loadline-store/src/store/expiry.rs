@@ -49,7 +49,7 @@ impl OnExpiry for Logged {
                     Op { database, kind }.encode(body);
                 }
                 draft.finish();
-                self.log.append(draft, Room::Reserve)
+                self.log.append(draft, Room::Deletions)
             });
             if appended.is_err() {
                 // Readers miss the entries all the same. Writes say that the log has failed or the disk is full.
@@ -62,7 +62,7 @@ impl OnExpiry for Logged {
         let appended = with_draft(|draft| {
             encode_fields(self.database, key, fields, draft.begin());
             draft.finish();
-            self.log.append(draft, Room::Reserve)
+            self.log.append(draft, Room::Deletions)
         });
         // As above.
         drop(appended);

@@ -121,10 +121,13 @@ impl Inner {
             return Err(Error::Full { source });
         };
         let stops = || self.wakeup.stops();
-        match disk
-            .reclaim
-            .sweep(&self.databases, &disk.log, Load::Idle, stops)
-        {
+        let (databases, log) = (&self.databases, &disk.log);
+        let swept = disk.reclaim.sweep(databases, log, Load::Idle, stops);
+        let swept = swept.and_then(|()| match log.is_low() {
+            true => disk.reclaim.make_room_for_deletions(databases, log, stops),
+            false => Ok(()),
+        });
+        match swept {
             Err(Error::Full { .. }) => Err(Error::Full { source }),
             outcome => outcome,
         }

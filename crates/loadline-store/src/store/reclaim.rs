@@ -317,6 +317,27 @@ impl Reclaim {
         }
     }
 
+    /// Sweeps until there is room for more deletions, or all segments that there are now are reclaimed, or `stops` says so.
+    ///
+    /// # Errors
+    /// Those of the log.
+    pub(crate) fn make_room_for_deletions(
+        &self,
+        databases: &[Keyspace],
+        log: &Log,
+        stops: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        let newest = log.newest();
+        while !log.takes_deletions() && self.progress().reclaimed < newest && !stops() {
+            match self.step(databases, log, SHARED_STEPS)? {
+                Swept::Shard => {}
+                Swept::Done => self.remove(log, databases)?,
+                Swept::Nothing => break,
+            }
+        }
+        Ok(())
+    }
+
     /// Removes the segments that were reclaimed, when the copies of what was alive in them have reached the disk.
     ///
     /// # Errors
@@ -454,13 +475,16 @@ impl Reclaim {
         let copied =
             locked.try_for_each(|shard| copier.copy(shard, task.database as u8, task.until, log));
         let mut progress = self.progress();
+        let reclaimed = progress.reclaimed;
         progress.in_work -= 1;
         progress.spare.push(copier);
         if copied.is_err()
             && let Some(sweep) = &mut progress.sweep
         {
-            // Entries of the shard are left, so the sweep has to pass it again.
+            // Entries of the shard are left, so the sweep has to pass it again. Where there is no room for all copies, it
+            // reclaims the oldest segment first.
             (sweep.database, sweep.shard) = (0, 0);
+            sweep.until = reclaimed + 1;
         }
         if progress.waiting > 0 {
             self.shard_ended.notify_all();
@@ -509,7 +533,7 @@ impl Progress {
             let kind = Kind::Oldest { segment: until };
             Op { database: 0, kind }.encode(draft.begin());
             draft.finish();
-            log.append(draft, Room::Reserve)
+            log.append(draft, Room::All)
         })?;
         self.sweep = None;
         self.reclaimed = until;
@@ -577,7 +601,7 @@ impl Copier {
                 }
                 if !copies.is_empty() {
                     draft.finish();
-                    let appended = log.append(draft, Room::Reserve)?;
+                    let appended = log.append(draft, Room::All)?;
                     for (found, end) in copies.drain(..) {
                         shard.lie_in(found, &appended, end);
                     }

@@ -140,7 +140,7 @@ impl<'s> Writer<'s> {
         let is_put = |planned: &Planned<'_>| matches!(planned.op.kind, Kind::Put { .. });
         let room = match plan.iter().any(is_put) {
             true => Room::Common,
-            false => Room::Reserve,
+            false => Room::Deletions,
         };
         let hashes = plan.iter().map(|planned| planned.hash);
         let mut locked = keyspace.lock_all(hashes, Purpose::Change);
@@ -315,7 +315,7 @@ pub(super) fn append(
     kind: Kind<'_>,
     prepare: impl FnOnce(),
 ) -> Result<Appended, Error> {
-    let mut room = Room::Reserve;
+    let mut room = Room::Deletions;
     if let Kind::Put { key, value, .. } = kind {
         room = Room::Common;
         check_size(key.len(), MAX_KEY_BYTES)?;

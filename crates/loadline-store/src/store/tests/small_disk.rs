@@ -55,7 +55,7 @@ fn fill(store: &Store, value: &[u8]) -> u32 {
 
 #[test]
 fn deletes_make_room_on_a_full_disk() {
-    for bytes in [100, 20_000] {
+    for bytes in [100, 1_000, 20_000] {
         let journal = disk(2 << 20);
         let open = || Store::open_on(Box::new(journal.clone()), Options::new());
         let store = open().unwrap();
