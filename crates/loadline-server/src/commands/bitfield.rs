@@ -209,7 +209,7 @@ fn bitfield(call: &mut Call<'_>, words: Words<'_>, may_write: bool) -> Result<()
         return Err("ERR BITFIELD_RO only supports the GET subcommand".into());
     }
     call.make_growing(words[1]);
-    let (results, _) = call.change_part(
+    let (results, _, changes) = call.change_part(
         words[1],
         fresh,
         |value| {
@@ -217,7 +217,7 @@ fn bitfield(call: &mut Call<'_>, words: Words<'_>, may_write: bool) -> Result<()
             let is_longer = length > bytes.len();
             // GET sees zeros behind the end.
             bytes.resize(bytes.len().max(length), 0);
-            let mut parts = Vec::new();
+            let (mut parts, mut changes) = (Vec::new(), 0);
             let mut results = Vec::with_capacity(steps.len());
             for step in &steps {
                 if matches!(step.action, Action::Get) {
@@ -226,22 +226,27 @@ fn bitfield(call: &mut Call<'_>, words: Words<'_>, may_write: bool) -> Result<()
                 }
                 let begin = step.offset / 8;
                 let before = bytes[begin..step.end()].to_vec();
-                results.push(step.perform(bytes));
-                if before != bytes[begin..step.end()] {
+                let result = step.perform(bytes);
+                let is_changed = before != bytes[begin..step.end()];
+                changes += u64::from(is_changed || is_longer && result.is_some());
+                results.push(result);
+                if is_changed {
                     parts.push((begin, bytes[begin..step.end()].to_vec()));
                 }
             }
             if is_longer {
                 parts.push((length - 1, vec![bytes[length - 1]]));
             }
-            Ok(Effect::of(!parts.is_empty(), (results, parts)))
+            Ok(Effect::of(!parts.is_empty(), (results, parts, changes)))
         },
-        |(_, parts), note| {
+        |(_, parts, _), note| {
             for (begin, bytes) in parts {
                 note(Edit::Write(*begin, bytes));
             }
         },
     )?;
+    // The first one is counted already.
+    call.shared.watched.changes += changes.max(1) - 1;
     let mut reply = call.reply();
     reply.array(results.len());
     for result in results {

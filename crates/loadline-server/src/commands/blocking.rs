@@ -5,6 +5,7 @@
 //! client keeps its place.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::numbers::{integer, milliseconds};
 use super::refusal::Refusal;
@@ -105,7 +106,9 @@ pub(crate) fn wake(
         changed: Some(changed),
         others: &Nobody,
     };
+    let begun = Instant::now();
     let outcome = call.handle_noting(found.known, &borrowed);
+    let took = begun.elapsed();
     if let Some(Waiting::Unserved) = call.session.waiting {
         session.waiting = Some(Waiting::ForKeys { words, at_end });
         return false;
@@ -113,6 +116,9 @@ pub(crate) fn wake(
     if let Err(refusal) = outcome {
         call.shared.stats.calls[found.index].failed += 1;
         call.refuse(&refusal);
+    }
+    if call.shared.slow.is_noted(took) {
+        call.note_slow_event("command-unblocking", &borrowed, took);
     }
     session.has_seen_data = true;
     shared.watched.end_wait(session.id);

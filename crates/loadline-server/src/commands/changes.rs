@@ -37,8 +37,13 @@ impl Call<'_> {
     /// Records that `key` holds a string as it was stored.
     #[inline]
     pub(super) fn string_touched(&mut self, key: &[u8], bytes: &[u8], expires_at: Option<u64>) {
+        self.shared.watched.touch(self.session.database, key);
+        self.log_string(key, bytes, expires_at);
+    }
+
+    #[inline]
+    fn log_string(&mut self, key: &[u8], bytes: &[u8], expires_at: Option<u64>) {
         let database = self.session.database;
-        self.shared.watched.touch(database, key);
         if let Some(persistence) = &mut self.shared.persistence {
             let log = persistence.change(database, key);
             log.put_string(database, key, bytes, expires_at);
@@ -61,10 +66,13 @@ impl Call<'_> {
         self.string_touched(key, bytes, expires_at);
     }
 
-    /// Gives a string the encoding for changes in place; creates an empty one if there is no key.
+    /// Gives a string the encoding for changes in place; creates an empty one if there is no key, which counts as a change with
+    /// the one that follows.
     pub(super) fn make_growing(&mut self, key: &[u8]) {
         if !self.store().make_growing(key, self.now()) {
-            self.put_string(key, b"", None);
+            self.store()
+                .put_string(key, b"", self.now(), |_| Some(None));
+            self.log_string(key, b"", None);
             self.store().make_growing(key, self.now());
         }
     }

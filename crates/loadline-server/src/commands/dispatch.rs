@@ -253,7 +253,7 @@ impl Call<'_> {
             stat.timed += 1;
             stat.time += took;
             self.count_time(found, words, took, weight);
-            if self.shared.slow.is_noted(took) {
+            if self.shared.slow.is_noted(took) && self.session.waiting.is_none() {
                 self.note_slow(found, words, took);
             }
         }

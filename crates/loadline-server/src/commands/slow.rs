@@ -177,6 +177,16 @@ impl Call<'_> {
         } else {
             "command"
         };
+        self.note_slow_event(event, words, took);
+    }
+
+    /// Notes a command that took long, and a sample of `event`.
+    pub(super) fn note_slow_event(
+        &mut self,
+        event: &'static str,
+        words: Words<'_>,
+        took: Duration,
+    ) {
         let at = self.shared.now / 1_000;
         let slow = &mut self.shared.slow;
         slow.sample(event, took, at);

@@ -11,6 +11,7 @@ mod as_redis;
 mod blocking;
 mod busy;
 mod clients;
+mod counts;
 mod eviction;
 mod functions;
 mod getkeys;

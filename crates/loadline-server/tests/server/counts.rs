@@ -1,0 +1,97 @@
+//! Changes and slow commands as Redis counts them.
+
+use loadline_server::ServerConfig;
+
+use crate::support::{Ours, ReadWrite, Redis, ask};
+
+/// The value of a field of INFO.
+fn field(info: &str, name: &str) -> u64 {
+    let found = info.lines().find_map(|line| line.strip_prefix(name));
+    let value = found.and_then(|value| value.strip_prefix(':'));
+    value
+        .unwrap_or_else(|| panic!("{name}: {info}"))
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn changes_of_bits_are_counted_as_in_redis() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let (mut one, mut other) = (ours.connect(), redis.connect());
+    for line in [
+        "SETBIT a 0 0",
+        "SETBIT a 0 0",
+        "SETBIT a 0 1",
+        "SETBIT a 9 0",
+        "BITFIELD b SET i5 0 11",
+        "BITFIELD b SET i5 0 11",
+        "BITFIELD b SET i5 0 12 SET i5 20 3",
+        "BITFIELD b SET u8 40 0",
+        "BITFIELD b INCRBY u8 0 0",
+        "BITFIELD b SET u8 0 1 SET u8 0 2 GET u8 0",
+        "BITFIELD c INCRBY u8 0 0 INCRBY u8 8 0",
+        "BITFIELD b OVERFLOW FAIL INCRBY u2 0 9",
+        "SETRANGE d 3 x",
+        "SETRANGE d 3 x",
+        "APPEND e x",
+    ] {
+        let [one, other] = [&mut one as &mut dyn ReadWrite, &mut other].map(|stream| {
+            let mut stream = stream;
+            let before = ask(&mut stream, "INFO persistence");
+            let reply = ask(&mut stream, line);
+            let after = ask(&mut stream, "INFO persistence");
+            let count = |info: &str| field(info, "rdb_changes_since_last_save");
+            (reply, count(&after) - count(&before))
+        });
+        assert_eq!(one, other, "{line} (ours left)");
+    }
+}
+
+/// Not when they begin to wait, nor when their time is over.
+#[test]
+fn waiting_commands_are_in_the_slow_log_once_they_are_served() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let ends = [
+        (
+            Box::new(ours.connect()) as Box<dyn ReadWrite>,
+            Box::new(ours.connect()) as Box<dyn ReadWrite>,
+        ),
+        (Box::new(redis.connect()), Box::new(redis.connect())),
+    ]
+    .map(|(mut waiter, mut other)| {
+        ask(
+            &mut other,
+            "CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 1000\r\nSLOWLOG RESET",
+        );
+        let words = |log: &str| {
+            let word = |line: &&str| {
+                let name = line.to_ascii_lowercase();
+                ["blpop", "bzpopmin", "blmove", "xread"].contains(&name.as_str())
+            };
+            log.lines()
+                .filter(word)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let mut seen = Vec::new();
+        for (wait, feed) in [
+            ("BLPOP l 0", "RPUSH l x"),
+            ("BLMOVE l m LEFT LEFT 0", "RPUSH l y"),
+            ("BZPOPMIN z 0", "ZADD z 1 m"),
+            ("XREAD BLOCK 0 STREAMS s $", "XADD s 1-1 a b"),
+            ("BLPOP n 0.01", "PING"),
+        ] {
+            waiter.write_all(format!("{wait}\r\n").as_bytes()).unwrap();
+            while field(&ask(&mut other, "INFO clients"), "blocked_clients") == 0 && feed != "PING"
+            {
+            }
+            let waiting = words(&ask(&mut other, "SLOWLOG GET -1"));
+            ask(&mut other, feed);
+            ask(&mut waiter, "");
+            seen.push((waiting, words(&ask(&mut other, "SLOWLOG GET -1"))));
+        }
+        seen
+    });
+    assert_eq!(ends[0], ends[1], "ours left");
+    assert_eq!(ends[0][4].1, ["XREAD", "BZPOPMIN", "BLMOVE", "BLPOP"]);
+}
