@@ -80,8 +80,8 @@ fn sort(call: &mut Call<'_>, words: Words<'_>, may_store: bool) -> Result<(), Re
     let (mut elements, is_set) = elements(call, words[1])?;
     // A pattern without a star disables sorting.
     let mut is_sorted = options.by.is_none_or(|by| by.contains(&b'*'));
-    if !is_sorted && is_set && options.store.is_some() {
-        // The stored order of a set must not depend on its order in memory.
+    if !is_sorted && is_set && (options.store.is_some() || call.shared.monitors.is_script) {
+        // What is stored, and what a script does, must not depend on the order of a set in memory.
         is_sorted = true;
         options.alpha = true;
         options.by = None;

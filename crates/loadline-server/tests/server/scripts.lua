@@ -293,3 +293,21 @@ return redis.pcall('xread', 'BLOCK', 1, 'STREAMS', 'nokey', '$')
 return redis.call('XREADGROUP', 'group', 'g', 'c', 'block', 0, 'streams', 'nokey', '>')
 -- More values than Lua has room for outside of itself.
 local t = {} for i=1,20000 do t[tostring(i)] = i end local u = cmsgpack.unpack(cmsgpack.pack(t)) return {#cmsgpack.pack(t), u['777'], u['20000']}
+-- The metatable of the globals.
+getmetatable(_G).__index = {}
+local g = getmetatable(_G) g.__index = function() return 1 end return x
+getmetatable(_G).__newindex = nil
+return type(getmetatable(_G))
+local found = getmetatable(_G).__index(_G, 'abc') return found
+local t = {} for name in pairs(getmetatable(_G)) do t[#t + 1] = name end return t
+setmetatable(getmetatable(_G), {})
+rawset(getmetatable(_G), '__index', nil)
+return getmetatable()
+return tostring(getmetatable(1)) .. tostring(getmetatable(nil))
+local t = {} return tostring(getmetatable(setmetatable({}, t)) == t)
+setmetatable(_G, {})
+-- SORT BY a constant: a set is sorted, what has an order keeps it.
+redis.call('sadd', KEYS[1], 'c', 'a', 'b', 'aa', 'zz', 'z', 'm', '10', '9') return redis.call('sort', KEYS[1], 'by', '_')
+return redis.call('sort_ro', KEYS[1], 'by', '_', 'desc', 'get', '#', 'get', '_:*')
+redis.call('del', KEYS[1]) redis.call('rpush', KEYS[1], 'c', 'a', 'b') return redis.call('sort', KEYS[1], 'by', '_', 'desc')
+redis.call('del', KEYS[1])

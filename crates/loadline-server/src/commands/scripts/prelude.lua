@@ -10,11 +10,11 @@ local READONLY = "Attempt to modify a readonly table"
 
 -- Tables that scripts cannot change: empty ones in front of the real ones. `behind` has the real one of each.
 local behind = {}
-local function protect(target)
+local function protect(target, metatable)
   local front = setmetatable({}, {
     __index = target,
     __newindex = function() error(READONLY, 2) end,
-    __metatable = false,
+    __metatable = metatable or false,
   })
   behind[front] = target
   return front
@@ -44,7 +44,9 @@ local strict = {
   end,
 }
 setmetatable(visible, strict)
-local environment = protect(visible)
+-- Of the protected tables, the globals show their metatable.
+local shown = protect(strict)
+local environment = protect(visible, shown)
 visible._G = environment
 
 -- Libraries of functions see all of that only after they have been loaded.
@@ -53,7 +55,7 @@ local of_functions = {}
 local switch = {
   __index = visible,
   __newindex = function() error(READONLY, 2) end,
-  __metatable = false,
+  __metatable = shown,
 }
 setmetatable(of_functions, switch)
 behind[of_functions] = visible
