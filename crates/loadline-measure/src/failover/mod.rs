@@ -6,6 +6,7 @@
 
 mod audit;
 mod clocks;
+mod events;
 mod timeline;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::vocabulary::vocabulary;
 
 pub use audit::{Audit, Loss, audit};
 pub use clocks::{Clocks, Gap, clocks};
+pub use events::Events;
 pub use timeline::{Timeline, errors, timeline};
 
 vocabulary! {

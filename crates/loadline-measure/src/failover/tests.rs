@@ -1,6 +1,6 @@
 //! Histories with planted faults.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -227,6 +227,74 @@ fn history_that_misses_a_write_does_not_add_up() {
         problem.starts_with("8 xadd were sent, but 7 were"),
         "{problem}"
     );
+}
+
+#[test]
+fn events_have_every_write_and_at_most_one_per_process_at_a_time() {
+    const TRIALS: u64 = 2;
+    for seed in 0..HISTORIES {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut history = clean(&mut rng, 50);
+        for one in &mut history.operations {
+            // Slow replies overlap.
+            one.completed_ns += rng.random_range(0..5) * EVERY;
+            one.executions = rng.random_range(0..3);
+            one.outcome = [Outcome::Acknowledged, Outcome::Refused, Outcome::Ambiguous]
+                [rng.random_range(0..3)];
+        }
+        let mut events = Events::default();
+        for _ in 0..TRIALS {
+            events.add("kill", &history);
+        }
+        let (mut busy, mut counts, mut lost) = (BTreeSet::new(), BTreeMap::new(), 0);
+        let mut acknowledged = BTreeSet::new();
+        let (mut before_ns, mut index) = ([0; TRIALS as usize], 0);
+        for line in events.into_lines().lines() {
+            let event: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(event["index"], index, "{seed}");
+            index += 1;
+            let time_ns = event["time"].as_u64().unwrap();
+            let before_ns = &mut before_ns[event["trial"].as_u64().unwrap() as usize];
+            assert!(time_ns >= *before_ns, "{seed}: {line}");
+            *before_ns = time_ns;
+            let kind = event["type"].as_str().unwrap();
+            let Some(process) = event["process"].as_u64() else {
+                assert_eq!((kind, time_ns), ("info", history.fault_ns), "{line}");
+                continue;
+            };
+            let key = event["value"][0].as_str().unwrap().to_owned();
+            match kind {
+                "invoke" => assert!(busy.insert(process), "{seed}: {line}"),
+                // The process is never free again.
+                "info" => assert!(busy.contains(&process), "{seed}: {line}"),
+                _ => assert!(busy.remove(&process), "{seed}: {line}"),
+            }
+            if event["f"] != "read" {
+                *counts.entry(kind.to_owned()).or_insert(0) += 1;
+            }
+            match (event["f"].as_str().unwrap(), kind) {
+                ("write" | "add", "ok") => assert!(acknowledged.insert(key), "{seed}: {line}"),
+                ("read", "ok") if event["value"][1] == 0 && acknowledged.contains(&key) => {
+                    lost += 1;
+                }
+                _ => {}
+            }
+        }
+        let audits = audited(&history);
+        assert_eq!(lost, TRIALS * total(&audits, Audit::lost), "{seed}");
+        let counted: [fn(&Audit) -> u64; 4] = [
+            |audit| audit.refused,
+            |audit| audit.ambiguous,
+            |audit| audit.sent,
+            |audit| audit.acknowledged,
+        ];
+        let counted = counted.map(|of| TRIALS * total(&audits, of));
+        assert_eq!(
+            counts.into_values().collect::<Vec<u64>>(),
+            counted,
+            "{seed}"
+        );
+    }
 }
 
 #[test]

@@ -85,6 +85,9 @@ pub(crate) struct FailoverArgs {
     /// Exit with 3 if a limit cannot be judged
     #[arg(long, requires = "limit", help_heading = "Limits")]
     pub(crate) strict: bool,
+    /// Write every call and its outcome as JSON lines in the form of Jepsen's histories
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) history: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) results: ResultArgs,
 }

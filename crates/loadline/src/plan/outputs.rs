@@ -51,6 +51,16 @@ impl Outputs {
         Ok(())
     }
 
+    /// Checks `more`, another output of the command.
+    ///
+    /// # Errors
+    /// A usage error if one of these goes to the same place, or it cannot be written.
+    pub(crate) fn check_with(&self, more: &Output) -> Result<(), Failure> {
+        let mut all = self.all();
+        all.push(more);
+        check_outputs(&all)
+    }
+
     /// Renders the files for `record`. If it has a judgement, requested by `asked`, the Markdown and JUnit files
     /// show the judgement, and the others all measurements.
     ///

@@ -16,7 +16,14 @@ fn answer(words: &[&str]) -> (Failover, String) {
     let words = [
         &["failover"],
         words,
-        &["--rate", "1k", "--json", "out.json"],
+        &[
+            "--rate",
+            "1k",
+            "--json",
+            "out.json",
+            "--history",
+            "out.jsonl",
+        ],
     ]
     .concat();
     let mut command = dir.command(&words);
@@ -34,6 +41,14 @@ fn answer(words: &[&str]) -> (Failover, String) {
         assert_eq!(audit.twice.unwrap_or(0), 0, "{audit:?}");
         assert_eq!(audit.refused_there, 0, "{audit:?}");
     }
+    // Two events of each write and of each read of it, and one of each fault.
+    let sent: u64 = answer
+        .trials
+        .iter()
+        .map(|trial| total(trial, |audit| audit.sent))
+        .sum();
+    let events = dir.read("out.jsonl").lines().count() as u64;
+    assert_eq!(events, 4 * sent + answer.trials.len() as u64);
     (answer, report)
 }
 

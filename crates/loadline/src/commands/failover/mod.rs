@@ -6,6 +6,7 @@ mod planned;
 mod scripted;
 mod stop;
 
+use std::cell::OnceCell;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use loadline_load::Control;
 use loadline_measure::failover::{
-    Failover, Fault, History, PoolSize, Trial, audit, clocks, errors, timeline,
+    Events, Failover, Fault, History, PoolSize, Trial, audit, clocks, errors, timeline,
 };
 use loadline_measure::gate;
 use loadline_measure::record::Answer;
@@ -48,12 +49,15 @@ struct Happened {
 
 pub(super) fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
     let plan = plan::resolve_failover(args, &surroundings())?;
+    let lines = OnceCell::new();
     session::execute(
         "failover",
         &args.results,
         &plan.describe(),
-        |shell| measure(&plan, shell),
+        |shell| measure(&plan, shell, &lines),
         |record, _, results| {
+            let file = plan.history.iter().cloned();
+            results.files.extend(file.zip(lines.get().cloned()));
             if !plan.limits.is_empty() && !record.run.cut_short {
                 judge(&record.limits, args.strict, results);
             }
@@ -61,8 +65,12 @@ pub(super) fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
     )
 }
 
-/// Causes one fault after the other, and adds the answer to the record.
-fn measure(plan: &FailoverPlan, shell: &Shell) -> Result<Recorded, Failure> {
+/// Causes one fault after the other, and adds the answer to the record. `lines` get the history, if there is a file for it.
+fn measure(
+    plan: &FailoverPlan,
+    shell: &Shell,
+    lines: &OnceCell<String>,
+) -> Result<Recorded, Failure> {
     session::record(shell, &plan.base, plan.to_json(), |session| {
         let mut answer = Failover {
             topology: plan.topology.clone(),
@@ -75,8 +83,10 @@ fn measure(plan: &FailoverPlan, shell: &Shell) -> Result<Recorded, Failure> {
             }),
             trials: Vec::new(),
         };
-        let result = trials(plan, session, &mut answer.trials);
+        let mut events = plan.history.as_ref().map(|_| Events::default());
+        let result = trials(plan, session, &mut answer.trials, &mut events);
         if !answer.trials.is_empty() {
+            lines.get_or_init(|| events.map(Events::into_lines).unwrap_or_default());
             session.record.limits = gate::limits_of_trials(&answer.trials, &plan.limits);
             session.record.answer = Answer::Failover(answer);
         }
@@ -88,6 +98,7 @@ fn trials(
     plan: &FailoverPlan,
     session: &mut Session<'_>,
     done: &mut Vec<Trial>,
+    events: &mut Option<Events>,
 ) -> Result<(), Failure> {
     let progress = session.progress(plan.trials.len() as u64);
     let mut servers = None;
@@ -105,7 +116,13 @@ fn trials(
             drop(servers.take());
         }
         match one_trial(plan, trial, &mut servers, prefix, session) {
-            Ok(audited) => done.extend(audited),
+            Ok(None) => {}
+            Ok(Some((audited, history))) => {
+                if let Some(events) = events {
+                    events.add(&audited.name(), &history);
+                }
+                done.push(audited);
+            }
             // Whatever an interrupt breaks is no failure.
             Err(_) if session.shell.interrupted() => break,
             Err(failure) => return Err(failure),
@@ -124,7 +141,7 @@ fn one_trial(
     servers: &mut Option<Site>,
     prefix: String,
     session: &mut Session<'_>,
-) -> Result<Option<Trial>, Failure> {
+) -> Result<Option<(Trial, History)>, Failure> {
     let control = &session.shell.control;
     let site = match servers {
         Some(site) => site,
@@ -248,7 +265,7 @@ fn audited(
     start: Instant,
     happened: &Happened,
     mut written: Written,
-) -> Result<Trial, Failure> {
+) -> Result<(Trial, History), Failure> {
     writers.count_executions(&mut written.operations)?;
     let since_start = |at: Instant| nanoseconds(at.saturating_duration_since(start));
     let history = History {
@@ -265,7 +282,7 @@ fn audited(
         let sentence = format!("{}: {why}. This is a defect of Loadline.", trial.fault);
         Failure::new(Exit::Internal, sentence)
     })?;
-    Ok(Trial {
+    let trial = Trial {
         fault: trial.fault.clone(),
         durability: trial.durability.to_string(),
         faults: happened.times,
@@ -273,5 +290,6 @@ fn audited(
         clocks: clocks(&history),
         errors: errors(&history),
         timeline: timeline(&history),
-    })
+    };
+    Ok((trial, history))
 }

@@ -13,9 +13,10 @@ use loadline_measure::failover::{Fault, Kind, Topology};
 use serde_json::{Value, json};
 
 use super::description::Description;
-use super::{Estimate, Plan, Surroundings};
+use super::{Estimate, Outputs, Plan, Surroundings};
 use crate::args::{ChoiceArgs, FailoverArgs, FailoverWorkload};
 use crate::exit::Failure;
+use crate::files::Output;
 use crate::spelling::Durability;
 use crate::units::{count_text, duration_text, nanoseconds};
 
@@ -56,6 +57,8 @@ pub(crate) struct FailoverPlan {
     /// The pool of the writers; `None` if they share one connection.
     pub(crate) pool: Option<pool::Limits>,
     pub(crate) limits: Vec<Limit>,
+    /// The file of the events.
+    pub(crate) history: Option<Output>,
     pub(crate) trials: Vec<TrialPlan>,
 }
 
@@ -128,10 +131,20 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
         rate,
         writers,
         operations: operations(&args.operations)?,
+        history: history(args)?,
         limits: limits::resolve(&args.limits, pool.is_some(), &trials)?,
         pool,
         trials,
     })
+}
+
+/// The file of the events.
+fn history(args: &FailoverArgs) -> Result<Option<Output>, Failure> {
+    let history = args.history.clone().map(Output::from);
+    if let Some(history) = &history {
+        Outputs::resolve(&args.results.outputs)?.check_with(history)?;
+    }
+    Ok(history)
 }
 
 /// The kinds of write.

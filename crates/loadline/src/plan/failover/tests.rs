@@ -55,6 +55,14 @@ fn operations_are_those_that_were_chosen_each_once() {
 }
 
 #[test]
+fn history_has_a_file_of_its_own() {
+    let refused = resolved(&["--history", "out", "--json", "./out"]).unwrap_err();
+    assert_eq!(refused.exit(), Exit::Usage);
+    let plan = resolved(&["--history", "-"]).unwrap();
+    assert_eq!(plan.history, Some(Output::Stdout));
+}
+
+#[test]
 fn servers_that_a_fault_left_alone_are_used_again() {
     let goes_on = |words: &[&str]| -> Vec<bool> {
         let plan = resolved(words).unwrap();
