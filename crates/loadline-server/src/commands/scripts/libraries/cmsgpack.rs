@@ -38,27 +38,26 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     })?;
     add(lua, &library, "unpack_one", |lua, arguments| {
         let offset = arguments.optional_number(lua, 2)?.unwrap_or(0.0);
-        unpack_some(lua, &arguments.text(lua, 1)?, 1, offset)
+        unpack_some(lua, &arguments.text(lua, 1)?, 1.0, offset)
     })?;
     add(lua, &library, "unpack_limit", |lua, arguments| {
         let limit = arguments.number(lua, 2)?;
         let offset = arguments.optional_number(lua, 3)?.unwrap_or(0.0);
-        if limit < 0.0 {
-            return Err(Fault::from(
-                "Invalid request to unpack with offset of 0 and limit of -1.",
-            ));
-        }
-        unpack_some(lua, &arguments.text(lua, 1)?, limit as usize, offset)
+        unpack_some(lua, &arguments.text(lua, 1)?, limit, offset)
     })?;
     Ok(library)
 }
 
 /// Reads up to `most` values from `offset` on. The first result is where to go on, -1 at the end.
-fn unpack_some(lua: &Lua, bytes: &[u8], most: usize, offset: f64) -> Result<Results, Fault> {
-    let rest = (offset >= 0.0)
-        .then(|| bytes.get(offset as usize..))
-        .flatten();
-    let rest = rest.ok_or_else(|| {
+fn unpack_some(lua: &Lua, bytes: &[u8], most: f64, offset: f64) -> Result<Results, Fault> {
+    if offset < 0.0 || most < 0.0 {
+        let length = bytes.len();
+        return Err(format!(
+            "Invalid request to unpack with offset of {offset} and limit of {length}."
+        )
+        .into());
+    }
+    let rest = bytes.get(offset as usize..).ok_or_else(|| {
         format!(
             "Start offset {offset} greater than input length {}.",
             bytes.len()
@@ -66,7 +65,7 @@ fn unpack_some(lua: &Lua, bytes: &[u8], most: usize, offset: f64) -> Result<Resu
     })?;
     let mut reader = Reader { rest };
     let mut values = vec![Value::Nil];
-    while !reader.rest.is_empty() && values.len() <= most {
+    while !reader.rest.is_empty() && values.len() <= most as usize {
         values.push(reader.value(lua, MOST_READ)?);
     }
     let place = bytes.len() - reader.rest.len();

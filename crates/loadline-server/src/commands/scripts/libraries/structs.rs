@@ -220,14 +220,14 @@ fn pack(lua: &Lua, arguments: &Arguments) -> Result<Value, Fault> {
 fn unpack(lua: &Lua, arguments: &Arguments) -> Result<Results, Fault> {
     let (format, data) = (arguments.text(lua, 1)?, arguments.text(lua, 2)?);
     let first = arguments.optional_number(lua, 3)?.unwrap_or(1.0);
-    if first < 1.0 {
+    // In the library, one before the data is far behind it.
+    let Some(mut at) = (first as i64 as usize).checked_sub(1) else {
         return Err(arguments.wrong(3, "offset must be 1 or greater"));
-    }
-    let mut at = first as usize - 1;
+    };
     let mut items = Items::new(&format);
     let mut values = Vec::new();
     while let Some(item) = items.next(arguments)? {
-        at += items.padding(at, &item);
+        at = at.saturating_add(items.padding(at, &item));
         let short = || arguments.wrong(2, "data string too short");
         let rest = data.get(at..).ok_or_else(short)?;
         let take = |size: usize| rest.get(..size).ok_or_else(short);
