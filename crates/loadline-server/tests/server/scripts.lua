@@ -295,6 +295,8 @@ return cmsgpack.unpack_one(string.rep(string.char(1), 10), -5)
 return cmsgpack.unpack_limit(string.rep(string.char(1), 10), 2, -1)
 return cmsgpack.unpack_limit(string.rep(string.char(1), 10), -1, 3)
 return cmsgpack.unpack_limit(string.rep(string.char(1), 10), 0)
+return {cmsgpack.unpack_limit(string.char(1, 2, 3), 0)}
+return {cmsgpack.unpack_limit(string.char(1, 2, 3), 0, 1)}
 -- Streams that a script would wait for.
 return redis.pcall('xread', 'BLOCK', 1, 'STREAMS', 'nokey', '$')
 return redis.call('XREADGROUP', 'group', 'g', 'c', 'block', 0, 'streams', 'nokey', '>')

@@ -28,13 +28,7 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
         Ok(Value::String(lua.create_string(out)?))
     })?;
     add(lua, &library, "unpack", |lua, arguments| {
-        let bytes = arguments.text(lua, 1)?;
-        let mut reader = Reader { rest: &bytes };
-        let mut values = Vec::new();
-        while !reader.rest.is_empty() {
-            values.push(reader.value(lua, MOST_READ)?);
-        }
-        Ok(Results::Several(values))
+        unpack_all(lua, &arguments.text(lua, 1)?)
     })?;
     add(lua, &library, "unpack_one", |lua, arguments| {
         let offset = arguments.optional_number(lua, 2)?.unwrap_or(0.0);
@@ -43,9 +37,22 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     add(lua, &library, "unpack_limit", |lua, arguments| {
         let limit = arguments.number(lua, 2)?;
         let offset = arguments.optional_number(lua, 3)?.unwrap_or(0.0);
-        unpack_some(lua, &arguments.text(lua, 1)?, limit, offset)
+        let bytes = arguments.text(lua, 1)?;
+        if limit == 0.0 && offset == 0.0 {
+            return unpack_all(lua, &bytes);
+        }
+        unpack_some(lua, &bytes, limit, offset)
     })?;
     Ok(library)
+}
+
+fn unpack_all(lua: &Lua, bytes: &[u8]) -> Result<Results, Fault> {
+    let mut reader = Reader { rest: bytes };
+    let mut values = Vec::new();
+    while !reader.rest.is_empty() {
+        values.push(reader.value(lua, MOST_READ)?);
+    }
+    Ok(Results::Several(values))
 }
 
 /// Reads up to `most` values from `offset` on. The first result is where to go on, -1 at the end.
