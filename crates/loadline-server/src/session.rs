@@ -142,6 +142,8 @@ pub(crate) struct Queue {
     pub(crate) grows: bool,
     /// Whether a command writes.
     pub(crate) writes: bool,
+    /// Whether one of these runs no script.
+    pub(crate) needs_replicas: bool,
 }
 
 impl Queue {

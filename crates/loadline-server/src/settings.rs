@@ -30,6 +30,8 @@ pub(crate) struct Settings {
     /// The eviction policy at that limit.
     pub(crate) eviction: Eviction,
     pub(crate) output_limits: OutputLimits,
+    /// The fewest replicas for which writes are accepted. There are none, so that every number but 0 refuses all writes.
+    pub(crate) min_replicas_to_write: u64,
     /// The most entries of the log of what was denied to users.
     pub(crate) acllog_max_len: u64,
     /// The most keys that are remembered for clients that track them; 0 for no limit.
@@ -228,6 +230,7 @@ impl Default for Settings {
             maxmemory: 0,
             eviction: Eviction::None,
             output_limits: OutputLimits::default(),
+            min_replicas_to_write: 0,
             acllog_max_len: 128,
             tracking_table_max_keys: 1_000_000,
             notified: Classes::default(),
@@ -244,6 +247,8 @@ impl Default for Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Count,
+    /// A count of 31 bits.
+    Small,
     /// Bytes, with a unit such as `kb`.
     Memory,
 }
@@ -252,7 +257,7 @@ pub(crate) enum Unit {
 type Setting = fn(&mut Settings) -> &mut u64;
 
 /// The names of the settings; names from before Redis 7 come last.
-pub(crate) const NAMES: [(&str, Unit, Setting); 20] = [
+pub(crate) const NAMES: [(&str, Unit, Setting); 22] = [
     ("hash-max-listpack-entries", Unit::Count, |all| {
         &mut all.hash_max_listpack_entries
     }),
@@ -299,6 +304,12 @@ pub(crate) const NAMES: [(&str, Unit, Setting); 20] = [
         &mut all.latency_monitor_threshold
     }),
     ("maxmemory", Unit::Memory, |all| &mut all.maxmemory),
+    ("min-replicas-to-write", Unit::Small, |all| {
+        &mut all.min_replicas_to_write
+    }),
+    ("min-slaves-to-write", Unit::Small, |all| {
+        &mut all.min_replicas_to_write
+    }),
     ("acllog-max-len", Unit::Count, |all| &mut all.acllog_max_len),
     ("tracking-table-max-keys", Unit::Count, |all| {
         &mut all.tracking_table_max_keys

@@ -249,11 +249,22 @@ fn policy(word: &[u8]) -> Result<Eviction, String> {
 fn value(word: &[u8], unit: Unit) -> Result<u64, &'static str> {
     match unit {
         Unit::Memory => memory_bytes(word).ok_or("argument must be a memory value"),
-        Unit::Count => {
+        Unit::Count | Unit::Small => {
             let number =
                 integer(word).map_err(|_| "argument couldn't be parsed into an integer")?;
-            let limits = "argument must be between 0 and 9223372036854775807 inclusive";
-            u64::try_from(number).map_err(|_| limits)
+            let (most, limits) = match unit {
+                Unit::Small => (
+                    i32::MAX.into(),
+                    "argument must be between 0 and 2147483647 inclusive",
+                ),
+                Unit::Count | Unit::Memory => (
+                    i64::MAX,
+                    "argument must be between 0 and 9223372036854775807 inclusive",
+                ),
+            };
+            let number = Some(number).filter(|number| *number <= most);
+            let number = number.and_then(|number| u64::try_from(number).ok());
+            number.ok_or(limits)
         }
     }
 }

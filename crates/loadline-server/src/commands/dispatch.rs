@@ -9,7 +9,7 @@ use loadline_resp::encode::Sink as _;
 use super::call::Call;
 use super::refusal::{self, Refusal};
 use super::table::{Access, Found, Known, fits, subcommand};
-use super::{Words, find, help, is, monitor, scripts, transactions};
+use super::{Words, find, help, is, scripts, transactions};
 use crate::buffer::{Output, Part};
 use crate::others::Others;
 use crate::session::{Replies, Session};
@@ -190,11 +190,14 @@ impl Call<'_> {
             self.shared.stats.calls[found.index].rejected += 1;
             return Err("ERR Command not allowed inside a transaction".into());
         }
-        if self.is_writing(known)
-            && let Some(refusal) = self.shared.unwritable(self.is_adding_to_log(known))
-        {
-            self.shared.stats.calls[found.index].rejected += 1;
-            return Err(refusal);
+        if self.is_writing(known) {
+            let refusal = self.shared.unloggable(self.is_adding_to_log(known));
+            let short = || self.shared.short_of_replicas();
+            let refusal = refusal.or_else(|| short().filter(|_| self.needs_replicas(known)));
+            if let Some(refusal) = refusal {
+                self.shared.stats.calls[found.index].rejected += 1;
+                return Err(refusal);
+            }
         }
         Ok(found)
     }
@@ -204,6 +207,13 @@ impl Call<'_> {
         let queue = self.session.queue.as_ref();
         let executes = known.name == "EXEC" && queue.is_some_and(|queue| queue.writes);
         known.access == Access::Write || executes
+    }
+
+    /// Whether a command that writes is refused without the replicas that there have to be. A script is refused once it writes,
+    /// or if it declares that it does.
+    fn needs_replicas(&self, known: &Known) -> bool {
+        let queue = self.session.queue.as_ref().filter(|_| known.name == "EXEC");
+        queue.map_or(!scripts::are_run_by(known), |queue| queue.needs_replicas)
     }
 
     /// Whether a command adds data, directly or by a transaction.
@@ -237,7 +247,7 @@ impl Call<'_> {
         self.session.has_seen_data |= self.sees_unsynced(found.known, words);
         let is_shown = self.shared.monitors.are_used();
         // Scripts come in front of the commands that they call, others behind: a transaction too, and SELECT.
-        let comes_first = is_shown && monitor::comes_first(found.known);
+        let comes_first = is_shown && scripts::are_run_by(found.known);
         if comes_first {
             self.show_to_monitors(found.known, words);
         }
@@ -300,7 +310,9 @@ impl Call<'_> {
     pub(super) fn queue(&mut self, known: &Known, words: Words<'_>) {
         if let Some(queue) = &mut self.session.queue {
             queue.grows |= known.grows;
-            queue.writes |= known.access == Access::Write;
+            let writes = known.access == Access::Write;
+            queue.writes |= writes;
+            queue.needs_replicas |= writes && !scripts::are_run_by(known);
             queue.push(words);
         }
         self.reply().simple("QUEUED");

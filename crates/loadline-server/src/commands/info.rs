@@ -217,6 +217,9 @@ fn stats(shared: &Shared, out: &mut String) {
 fn replication(shared: &Shared, out: &mut String) {
     line(out, "role", "master");
     line(out, "connected_slaves", 0);
+    if shared.settings.min_replicas_to_write > 0 {
+        line(out, "min_slaves_good_slaves", 0);
+    }
     line(out, "master_failover_state", "no-failover");
     line(out, "master_replid", &shared.run_id);
     line(out, "master_repl_offset", 0);

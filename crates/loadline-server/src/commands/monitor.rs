@@ -18,11 +18,6 @@ fn monitor(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a command is shown before it is executed.
-pub(super) fn comes_first(known: &Known) -> bool {
-    known.name.starts_with("EVAL") || known.name.starts_with("FCALL")
-}
-
 impl Call<'_> {
     /// Shows a command to the clients that watch all of them, unless it is one for administrators.
     #[cold]

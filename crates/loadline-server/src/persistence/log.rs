@@ -112,9 +112,21 @@ impl Shared {
         self.stats.bytes_in + log_bytes
     }
 
-    /// The reply to a command that writes, if the log cannot take its changes. Commands that add no data to the log make room
-    /// on a full disk.
+    /// The reply to a command that writes, if the log cannot take its changes, or there have to be replicas. Commands that add
+    /// no data to the log make room on a full disk.
     pub(crate) fn unwritable(&self, adds_data: bool) -> Option<Refusal> {
+        self.unloggable(adds_data)
+            .or_else(|| self.short_of_replicas())
+    }
+
+    /// The reply to a command that writes, if there have to be replicas.
+    pub(crate) fn short_of_replicas(&self) -> Option<Refusal> {
+        let is_short = self.settings.min_replicas_to_write > 0;
+        is_short.then(|| "NOREPLICAS Not enough good replicas to write.".into())
+    }
+
+    /// The reply to a command that writes, if the log cannot take its changes.
+    pub(crate) fn unloggable(&self, adds_data: bool) -> Option<Refusal> {
         let persistence = self.persistence.as_ref()?;
         if persistence.writes() && adds_data && !persistence.log.has_room() {
             let reason = nix::errno::Errno::ENOSPC.desc();

@@ -113,6 +113,11 @@ const REFUSED: [&str; 40] = [
     "UNWATCH",
 ];
 
+/// Whether a command runs a script or a function.
+pub(super) fn are_run_by(known: &Known) -> bool {
+    known.name.starts_with("EVAL") || known.name.starts_with("FCALL")
+}
+
 /// Whether a script can call a command.
 fn is_for_scripts(name: &str) -> bool {
     name != "WAIT" && name != "WATCH" && !REFUSED.contains(&name)
