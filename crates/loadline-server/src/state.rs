@@ -66,10 +66,10 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) slow: Slow,
     pub(crate) monitors: Monitors,
-    /// The interpreter of scripts, from the first script on; not there while a script runs.
-    pub(crate) interpreter: Option<Box<Interpreter>>,
-    /// The libraries of functions, from the first use on; not there while a function runs.
-    pub(crate) libraries: Option<Box<Libraries>>,
+    /// The interpreter of scripts, from the first script on.
+    pub(crate) interpreter: Option<Arc<Interpreter>>,
+    /// The libraries of functions, from the first use on.
+    pub(crate) libraries: Option<Arc<Libraries>>,
     /// The script that runs, once it has run for long enough for others to be served.
     pub(crate) long_script: Option<Box<LongScript>>,
     /// Whether the server stops in a script, whose changes are dropped.

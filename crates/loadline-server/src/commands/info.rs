@@ -7,6 +7,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
 use super::refusal::Refusal;
+use super::scripts::{Usage, functions};
 use super::{Call, Words, is, names};
 use crate::REDIS_VERSION;
 use crate::pubsub::Kind;
@@ -45,6 +46,7 @@ pub(super) fn info(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal>
             .iter()
             .any(|word| names.iter().any(|name| is(word, name)))
     };
+    functions::load_kept(call);
     let every = is_named(&["all", "everything"]);
     let usual = words.len() == 1 || is_named(&["default"]);
     let mut text = String::new();
@@ -104,12 +106,27 @@ fn memory(shared: &Shared, out: &mut String) {
         line(out, name, bytes);
         line(out, &format!("{name}_human"), human(bytes));
     }
+    scripts(&Usage::of(shared), out);
     // Everything that is counted is.
     line(out, "mem_not_counted_for_evict", 0);
     line(out, "mem_clients_normal", shared.waiting_output_bytes());
     line(out, "maxmemory_policy", shared.settings.eviction.name());
     line(out, "mem_allocator", "libc");
     line(out, "lazyfree_pending_objects", 0);
+}
+
+fn scripts(usage: &Usage, out: &mut String) {
+    let in_eval = usage.script_bytes;
+    let total = in_eval + usage.function_bytes;
+    line(out, "used_memory_lua", in_eval);
+    line(out, "used_memory_vm_eval", in_eval);
+    line(out, "used_memory_lua_human", human(in_eval as u64));
+    line(out, "number_of_cached_scripts", usage.scripts);
+    line(out, "number_of_functions", usage.functions);
+    line(out, "number_of_libraries", usage.libraries);
+    line(out, "used_memory_vm_functions", usage.function_bytes);
+    line(out, "used_memory_vm_total", total);
+    line(out, "used_memory_vm_total_human", human(total as u64));
 }
 
 /// Bytes in the human-readable format of Redis.

@@ -95,3 +95,50 @@ fn waiting_commands_are_in_the_slow_log_once_they_are_served() {
     assert_eq!(ends[0], ends[1], "ours left");
     assert_eq!(ends[0][4].1, ["XREAD", "BZPOPMIN", "BLMOVE", "BLPOP"]);
 }
+
+/// Also while a script or a function runs, and where a library was kept from the last start.
+#[test]
+fn scripts_and_functions_are_counted_as_in_redis() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = || ServerConfig {
+        dir: Some(dir.path().to_owned()),
+        ..ServerConfig::default()
+    };
+    let count = |mut stream: &mut dyn ReadWrite| {
+        let names = ["cached_scripts", "functions", "libraries"];
+        let info = ask(&mut stream, "INFO memory");
+        assert!(field(&info, "used_memory_vm_total") >= field(&info, "used_memory_vm_functions"));
+        names.map(|name| field(&info, &format!("number_of_{name}")))
+    };
+    let library = "FUNCTION LOAD \"#!lua name=a\\nlocal function f() return redis.call('info', 'memory') end redis.register_function('f', f) redis.register_function('g', f)\"";
+    let (ours, redis) = (Ours::start(config()), Redis::start());
+    let [ours_seen, redis_seen] = [
+        Box::new(ours.connect()) as Box<dyn ReadWrite>,
+        Box::new(redis.connect()),
+    ]
+    .map(|mut stream| {
+        let mut seen = vec![count(&mut stream)];
+        for line in [
+            "EVAL \"return 1\" 0\r\nSCRIPT LOAD \"return 2\"\r\nEVAL \"return 1\" 0",
+            library,
+            "SCRIPT FLUSH",
+            "SCRIPT LOAD \"return 3\"",
+        ] {
+            ask(&mut stream, line);
+            seen.push(count(&mut stream));
+        }
+        for line in [
+            "EVAL \"return redis.call('info', 'memory')\" 0",
+            "FCALL f 0",
+        ] {
+            let info = ask(&mut stream, line);
+            let names = ["number_of_cached_scripts", "number_of_functions"];
+            let [scripts, functions] = names.map(|name| field(&info, name));
+            seen.push([scripts, functions, 0]);
+        }
+        seen
+    });
+    assert_eq!(ours_seen, redis_seen, "ours left");
+    drop(ours);
+    assert_eq!(count(&mut Ours::start(config()).connect()), [0, 2, 1]);
+}

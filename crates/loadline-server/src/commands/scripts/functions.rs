@@ -9,7 +9,7 @@ use crate::commands::glob::glob;
 use crate::commands::numbers::integer;
 use crate::commands::refusal::{Refusal, no_such_form};
 use crate::commands::{Call, Known, Words, dump, is, other, read, sub, write};
-use crate::state::Shared;
+use crate::state::OWN_DATABASE;
 
 pub(in crate::commands) const TABLE: &[Known] = &[
     write("FCALL", -3, EVALUATED, |call, words| {
@@ -55,18 +55,7 @@ pub(in crate::commands) const TABLE: &[Known] = &[
 ];
 
 fn fcall(call: &mut Call<'_>, words: Words<'_>, is_read_only: bool) -> Result<(), Refusal> {
-    let libraries = take(call)?;
-    let outcome = fcall_in(&libraries, call, words, is_read_only);
-    call.shared.libraries = Some(libraries);
-    outcome
-}
-
-fn fcall_in(
-    libraries: &Libraries,
-    call: &mut Call<'_>,
-    words: Words<'_>,
-    is_read_only: bool,
-) -> Result<(), Refusal> {
+    let libraries = Arc::clone(libraries(call)?);
     let function = libraries.function(words[1]);
     let function = function.ok_or("ERR Function not found")?;
     let number = integer(words[2]).map_err(|_| "ERR Bad number of keys provided")?;
@@ -89,16 +78,35 @@ fn fcall_in(
     run(call, &libraries.interpreter, subject, is_read_only, given)
 }
 
-/// The libraries of the server, which have to be put back. They are loaded when they are needed for the first time.
-fn take(call: &mut Call<'_>) -> Result<Box<Libraries>, Refusal> {
-    if let Some(libraries) = call.shared.libraries.take() {
-        return Ok(libraries);
+/// The libraries of the server, which are loaded when they are needed for the first time.
+fn libraries<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Arc<Libraries>, Refusal> {
+    if call.shared.libraries.is_none() {
+        call.shared.libraries = Some(Arc::new(loaded(call)?));
     }
+    let libraries = call.shared.libraries.as_mut();
+    Ok(libraries.expect("they were loaded"))
+}
+
+/// Loads the libraries that the log has kept, so that they can be counted.
+pub(in crate::commands) fn load_kept(call: &mut Call<'_>) {
+    let has_some = !call.shared.databases[OWN_DATABASE].is_empty();
+    if has_some && let Err(Refusal(why)) = libraries(call) {
+        (call.shared.warnings.report)(&String::from_utf8_lossy(&why));
+    }
+}
+
+/// The libraries, to be changed: while a function runs, FUNCTION changes nothing.
+fn changing<'c>(call: &'c mut Call<'_>) -> Result<&'c mut Libraries, Refusal> {
+    Ok(Arc::get_mut(libraries(call)?).expect("no function runs"))
+}
+
+/// Loads the libraries of the server.
+fn loaded(call: &Call<'_>) -> Result<Libraries, Refusal> {
     let report = call.shared.warnings.report;
     let interpreter = Interpreter::new(report)
         .and_then(Interpreter::for_functions)
         .map_err(|error| format!("ERR Lua cannot be started: {error}"))?;
-    let mut libraries = Box::new(Libraries::new(interpreter));
+    let mut libraries = Libraries::new(interpreter);
     for (name, text) in call.shared.own_strings() {
         match libraries.load(&text, false) {
             Ok(loaded) => libraries.add(loaded),
@@ -143,11 +151,8 @@ fn load(call: &mut Call<'_>, options: &[&[u8]], text: &[u8]) -> Result<(), Refus
         return Err([b"ERR Unknown option given: ", *option].into());
     }
     check_room(call)?;
-    let mut libraries = take(call)?;
-    let loaded = libraries.load(text, !options.is_empty());
-    let name = loaded.map(|loaded| add(call.shared, &mut libraries, loaded));
-    call.shared.libraries = Some(libraries);
-    let name = name?;
+    let loaded = changing(call)?.load(text, !options.is_empty())?;
+    let name = add(call, loaded)?;
     call.reply().bulk(name.as_bytes());
     Ok(())
 }
@@ -164,22 +169,20 @@ fn check_room(call: &mut Call<'_>) -> Result<(), Refusal> {
 }
 
 /// Adds a library, also to the log, and returns its name.
-fn add(shared: &mut Shared, libraries: &mut Libraries, loaded: Loaded) -> Arc<str> {
+fn add(call: &mut Call<'_>, loaded: Loaded) -> Result<Arc<str>, Refusal> {
     let name = Arc::clone(&loaded.name);
-    shared.put_own(name.as_bytes(), &loaded.text);
-    libraries.add(loaded);
-    name
+    call.shared.put_own(name.as_bytes(), &loaded.text);
+    changing(call)?.add(loaded);
+    Ok(name)
 }
 
 fn delete(call: &mut Call<'_>, name: &[u8]) -> Result<(), Refusal> {
     if let Some(refusal) = call.shared.unwritable(false) {
         return Err(refusal);
     }
-    let mut libraries = take(call)?;
+    let libraries = changing(call)?;
     let known = std::str::from_utf8(name).ok();
-    let was_there = known.is_some_and(|name| libraries.remove(name));
-    call.shared.libraries = Some(libraries);
-    if !was_there {
+    if !known.is_some_and(|name| libraries.remove(name)) {
         return Err("ERR Library not found".into());
     }
     call.shared.remove_own(name);
@@ -208,19 +211,14 @@ fn restore(call: &mut Call<'_>, payload: &[u8], policy: Option<&[u8]>) -> Result
     }
     check_room(call)?;
     let texts = dump::functions_in(payload)?;
-    let mut libraries = take(call)?;
-    let loaded = libraries.load_all(&texts, replaces, replaces_all);
-    let outcome = loaded.map(|all| {
-        if replaces_all {
-            call.shared.clear_own();
-            libraries.clear();
-        }
-        for loaded in all {
-            add(call.shared, &mut libraries, loaded);
-        }
-    });
-    call.shared.libraries = Some(libraries);
-    outcome?;
+    let all = changing(call)?.load_all(&texts, replaces, replaces_all)?;
+    if replaces_all {
+        call.shared.clear_own();
+        changing(call)?.clear();
+    }
+    for loaded in all {
+        add(call, loaded)?;
+    }
     call.reply().ok();
     Ok(())
 }
@@ -252,7 +250,7 @@ impl<'w> Listing<'w> {
 
 fn list(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
     let listing = Listing::of(options)?;
-    let libraries = take(call)?;
+    let libraries = Arc::clone(libraries(call)?);
     let texts = call.shared.own_strings();
     let is_shown = |name: &str| {
         let pattern = listing.pattern;
@@ -291,7 +289,6 @@ fn list(call: &mut Call<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
             reply.bulk(text.map_or(&b""[..], |(_, text)| text));
         }
     }
-    call.shared.libraries = Some(libraries);
     Ok(())
 }
 
@@ -301,10 +298,7 @@ fn stats(call: &mut Call<'_>) -> Result<(), Refusal> {
     {
         return Err(script.refusal());
     }
-    // While a function runs, its libraries are not there, and are loaded a second time.
-    let libraries = take(call)?;
-    let (count, functions) = libraries.counts();
-    call.shared.libraries = Some(libraries);
+    let (count, functions) = libraries(call)?.counts();
     let script = call.shared.long_script.take();
     let mut reply = call.reply();
     reply.map(2);

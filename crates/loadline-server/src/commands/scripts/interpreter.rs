@@ -150,6 +150,16 @@ impl Interpreter {
         self.scripts.get(digest.as_str()).cloned()
     }
 
+    /// The number of compiled scripts.
+    pub(super) fn scripts(&self) -> usize {
+        self.scripts.len()
+    }
+
+    /// Bytes of memory that Lua uses.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.lua.used_memory()
+    }
+
     /// Compiles a script, or finds it among those that were compiled.
     ///
     /// # Errors

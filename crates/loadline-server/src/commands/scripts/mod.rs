@@ -10,11 +10,14 @@ mod long;
 mod nested;
 mod progress;
 
+use std::sync::Arc;
+
 use loadline_resp::Protocol;
 
 use super::numbers::integer;
 use super::refusal::{Refusal, no_such_form};
 use super::{Call, Keys, Known, Words, is, other, read, sub, write};
+use crate::state::Shared;
 pub(crate) use interpreter::Interpreter;
 use interpreter::{Given, Script};
 pub(crate) use library::Libraries;
@@ -125,12 +128,8 @@ fn is_for_scripts(name: &str) -> bool {
 
 fn eval_text(call: &mut Call<'_>, words: Words<'_>, is_read_only: bool) -> Result<(), Refusal> {
     let given = arguments(words)?;
-    let mut interpreter = take_interpreter(call)?;
-    let outcome = interpreter
-        .compile(words[1])
-        .and_then(|script| run_script(call, &interpreter, &script, is_read_only, given));
-    call.shared.interpreter = Some(interpreter);
-    outcome
+    let script = compile(call, words[1])?;
+    run_script(call, &script, is_read_only, given)
 }
 
 fn eval_digest(call: &mut Call<'_>, words: Words<'_>, is_read_only: bool) -> Result<(), Refusal> {
@@ -138,13 +137,9 @@ fn eval_digest(call: &mut Call<'_>, words: Words<'_>, is_read_only: bool) -> Res
         return Err(NO_SCRIPT.into());
     }
     let given = arguments(words)?;
-    let interpreter = take_interpreter(call)?;
-    let script = interpreter.known(words[1]);
-    let outcome = script.ok_or(NO_SCRIPT.into());
-    let outcome =
-        outcome.and_then(|script| run_script(call, &interpreter, &script, is_read_only, given));
-    call.shared.interpreter = Some(interpreter);
-    outcome
+    let interpreter = call.shared.interpreter.as_ref();
+    let script = interpreter.and_then(|interpreter| interpreter.known(words[1]));
+    run_script(call, &script.ok_or(NO_SCRIPT)?, is_read_only, given)
 }
 
 /// The keys and the other arguments behind their number.
@@ -163,16 +158,18 @@ fn arguments<'w>(words: Words<'w>) -> Result<Given<'w>, Refusal> {
     })
 }
 
-/// The interpreter of the server, which has to be put back. It is made for the first script.
-fn take_interpreter(call: &mut Call<'_>) -> Result<Box<Interpreter>, Refusal> {
-    if let Some(interpreter) = call.shared.interpreter.take() {
-        return Ok(interpreter);
-    }
-    let report = call.shared.warnings.report;
-    match Interpreter::new(report) {
-        Ok(interpreter) => Ok(Box::new(interpreter)),
-        Err(error) => Err(format!("ERR Lua cannot be started: {error}").into()),
-    }
+/// Compiles a script in the interpreter of the server, which is made for the first one.
+fn compile(call: &mut Call<'_>, text: &[u8]) -> Result<Script, Refusal> {
+    let interpreter = match &mut call.shared.interpreter {
+        Some(interpreter) => interpreter,
+        none => {
+            let made = Interpreter::new(call.shared.warnings.report);
+            let made = made.map_err(|error| format!("ERR Lua cannot be started: {error}"))?;
+            none.insert(Arc::new(made))
+        }
+    };
+    let interpreter = Arc::get_mut(interpreter).expect("no script runs");
+    interpreter.compile(text)
 }
 
 /// A script or a function to run.
@@ -186,17 +183,18 @@ struct Subject<'s> {
 
 fn run_script(
     call: &mut Call<'_>,
-    interpreter: &Interpreter,
     script: &Script,
     is_read_only: bool,
     given: Given<'_>,
 ) -> Result<(), Refusal> {
+    let interpreter = call.shared.interpreter.clone();
+    let interpreter = interpreter.expect("the script was compiled");
     let subject = Subject {
         name: &script.digest,
         flags: script.flags,
         function: &script.function,
     };
-    run(call, interpreter, subject, is_read_only, given)
+    run(call, &interpreter, subject, is_read_only, given)
 }
 
 fn run(
@@ -264,14 +262,11 @@ impl Call<'_> {
 fn script(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     match *words {
         [_, word, text] if is(word, "LOAD") => {
-            let mut interpreter = take_interpreter(call)?;
-            let compiled = interpreter.compile(text);
-            call.shared.interpreter = Some(interpreter);
-            let digest = compiled?.digest;
+            let digest = compile(call, text)?.digest;
             call.reply().bulk(digest.as_bytes());
         }
         [_, word, ref digests @ ..] if is(word, "EXISTS") => {
-            let interpreter = call.shared.interpreter.take();
+            let interpreter = call.shared.interpreter.clone();
             let known = |digest: &&[u8]| {
                 let interpreter = interpreter.as_ref();
                 interpreter.is_some_and(|interpreter| interpreter.known(digest).is_some())
@@ -279,7 +274,6 @@ fn script(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             let mut reply = call.reply();
             reply.array(digests.len());
             digests.iter().for_each(|digest| reply.flag(known(digest)));
-            call.shared.interpreter = interpreter;
         }
         [_, word] if is(word, "FLUSH") => flush(call),
         [_, word, mode] if is(word, "FLUSH") => {
@@ -301,6 +295,31 @@ fn script(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         _ => return Err(no_such_form(words)),
     }
     Ok(())
+}
+
+/// Memory and numbers of scripts and functions. What is compiled is a part of the memory of Lua.
+#[derive(Debug)]
+pub(super) struct Usage {
+    pub(super) script_bytes: usize,
+    pub(super) function_bytes: usize,
+    pub(super) scripts: usize,
+    pub(super) libraries: usize,
+    pub(super) functions: usize,
+}
+
+impl Usage {
+    pub(super) fn of(shared: &Shared) -> Self {
+        let interpreter = shared.interpreter.as_ref();
+        let all = shared.libraries.as_ref();
+        let (libraries, functions) = all.map_or((0, 0), |all| all.counts());
+        Self {
+            script_bytes: interpreter.map_or(0, |interpreter| interpreter.memory_bytes()),
+            function_bytes: all.map_or(0, |all| all.interpreter.memory_bytes()),
+            scripts: interpreter.map_or(0, |interpreter| interpreter.scripts()),
+            libraries,
+            functions,
+        }
+    }
 }
 
 /// Forgets all scripts, and whatever they left in the interpreter.
