@@ -1,17 +1,17 @@
 //! `cargo xtask drivers`: installs, builds and tests the drivers of clients in other languages (`drivers/`).
 
 mod stamp;
+mod unoptimised;
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
-use toml::Value;
 
 use crate::install::{PAUSE, TRIES, install_debian, try_again};
 use crate::lint::run_cargo;
@@ -282,37 +282,6 @@ pub(crate) fn test_all(runs: &[Run]) -> anyhow::Result<()> {
     )
 }
 
-/// A `driver.toml` in the folder `path` whose steps build what Cargo does not optimise, and whose commands start that.
-fn unoptimised(text: &str, path: &Path) -> anyhow::Result<String> {
-    let mut manifest: toml::Table = text.parse().context(MANIFEST)?;
-    for (key, value) in &mut manifest {
-        match (key.as_str(), value) {
-            ("install", Value::Array(steps)) => {
-                let steps = steps.iter_mut().filter_map(Value::as_array_mut);
-                steps.for_each(|step| step.retain(|word| word.as_str() != Some("--release")));
-            }
-            ("command", command) => start_unoptimised(command, path),
-            ("client", Value::Array(clients)) => {
-                let of_clients = clients.iter_mut();
-                let of_clients = of_clients.filter_map(|client| client.get_mut("command"));
-                of_clients.for_each(|command| start_unoptimised(command, path));
-            }
-            _ => {}
-        }
-    }
-    Ok(manifest.to_string())
-}
-
-/// Replaces programs that Cargo optimised in a command by those that it did not.
-fn start_unoptimised(command: &mut Value, path: &Path) {
-    for word in command.as_array_mut().into_iter().flatten() {
-        if let Some(program) = word.as_str().filter(|word| word.contains("/release/")) {
-            let program = path.join(program.replace("/release/", "/debug/"));
-            *word = program.to_string_lossy().into_owned().into();
-        }
-    }
-}
-
 /// All folders, by their names.
 fn folders() -> anyhow::Result<Vec<Folder>> {
     let entries = fs::read_dir(DIR).with_context(|| format!("{DIR} could not be read"))?;
@@ -349,7 +318,7 @@ impl Folder {
         }
         let path = fs::canonicalize(&self.path).context("the folder")?;
         let text = fs::read_to_string(path.join(MANIFEST)).context(MANIFEST)?;
-        let text = unoptimised(&text, &path)?;
+        let text = unoptimised::manifest(&text, &path).context(MANIFEST)?;
         let drivers = target_dir().join("drivers-of-tests");
         let copy = drivers.join(&self.name);
         fs::create_dir_all(&copy)
@@ -548,15 +517,6 @@ mod tests {
             drivers: DIR.into(),
             manifest: toml::from_str(&manifest).unwrap(),
         }
-    }
-
-    #[test]
-    fn tests_build_and_start_programs_of_cargo_without_optimisation() {
-        let text = "install = [[\"cargo\", \"build\", \"--release\"]]\ncommand = [\"../a/target/release/a\", \"x\"]\n[[client]]\ncommand = [\"target/release/b\"]\n";
-        let text = unoptimised(text, Path::new("/drivers/rust")).unwrap();
-        let changed: toml::Table = text.parse().unwrap();
-        let expected = "install = [[\"cargo\", \"build\"]]\ncommand = [\"/drivers/rust/../a/target/debug/a\", \"x\"]\n[[client]]\ncommand = [\"/drivers/rust/target/debug/b\"]\n";
-        assert_eq!(changed, expected.parse().unwrap());
     }
 
     /// The files made by the steps before the one that fails, such as those that the folder `needs`.
