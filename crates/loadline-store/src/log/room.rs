@@ -29,8 +29,8 @@ pub(crate) enum Room {
 /// value of such a size.
 const RESERVE_PART: u64 = 8;
 
-/// Bytes that the copies of a segment take more than the segment does at most: one of few small entries per shard becomes a record
-/// for each of them.
+/// Bytes by which the copies of a segment may exceed it: a shard with few small entries in the segment gets a record of its own for
+/// them.
 const MOST_HEADS: u64 = 256 << 10;
 
 /// Bytes of deletions for which there is room in the reserve at most. They make garbage, so there is more room soon.

@@ -220,7 +220,7 @@ fn pack(lua: &Lua, arguments: &Arguments) -> Result<Value, Fault> {
 fn unpack(lua: &Lua, arguments: &Arguments) -> Result<Results, Fault> {
     let (format, data) = (arguments.text(lua, 1)?, arguments.text(lua, 2)?);
     let first = arguments.optional_number(lua, 3)?.unwrap_or(1.0);
-    // In the library, one before the data is far behind it.
+    // An offset below 0 is one far behind the data, as in the library, whose offsets have no sign.
     let Some(mut at) = (first as i64 as usize).checked_sub(1) else {
         return Err(arguments.wrong(3, "offset must be 1 or greater"));
     };

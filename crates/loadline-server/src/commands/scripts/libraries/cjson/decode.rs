@@ -71,7 +71,6 @@ struct Token {
 
 /// An object or array whose end was not read yet.
 struct Open {
-    lua: Lua,
     table: Table,
     place: Place,
 }
@@ -84,24 +83,18 @@ enum Place {
     Index(i64),
 }
 
-/// An object or array whose first token was read.
+/// A value of which the first tokens were read.
 enum Begun {
-    Empty(Value),
-    /// One with members, and the first token of the value of the first.
+    Whole(Value),
+    /// An object or array with members, and the first token of the value of the first.
     Open(Open, Token),
 }
 
 impl Open {
-    fn new(lua: &Lua, place: Place) -> mlua::Result<Self> {
-        let table = lua.create_table()?;
-        let lua = lua.clone();
-        Ok(Self { lua, table, place })
-    }
-
-    fn take(&mut self, value: Value) -> mlua::Result<()> {
+    fn take(&mut self, lua: &Lua, value: Value) -> mlua::Result<()> {
         match &mut self.place {
             Place::Key(key) => {
-                let key = self.lua.create_string(key.take().unwrap_or_default())?;
+                let key = lua.create_string(key.take().unwrap_or_default())?;
                 self.table.raw_set(key, value)
             }
             Place::Index(index) => {
@@ -145,34 +138,28 @@ impl Parser<'_> {
     fn value(&mut self, mut token: Token) -> Result<Value, Fault> {
         let mut open = Vec::new();
         loop {
-            let mut value = match token.kind {
-                Kind::Text(text) => Value::String(self.lua.create_string(text)?),
-                Kind::Number(number) => Value::Number(number),
-                Kind::Boolean(flag) => Value::Boolean(flag),
-                Kind::Null => Value::NULL,
-                Kind::ObjectBegin => match self.object(open.len())? {
-                    Begun::Empty(object) => object,
-                    Begun::Open(object, first) => {
-                        open.push(object);
-                        token = first;
-                        continue;
-                    }
-                },
-                Kind::ArrayBegin => match self.array(open.len())? {
-                    Begun::Empty(array) => array,
-                    Begun::Open(array, first) => {
-                        open.push(array);
-                        token = first;
-                        continue;
-                    }
-                },
+            let begun = match token.kind {
+                Kind::Text(text) => Begun::Whole(Value::String(self.lua.create_string(text)?)),
+                Kind::Number(number) => Begun::Whole(Value::Number(number)),
+                Kind::Boolean(flag) => Begun::Whole(Value::Boolean(flag)),
+                Kind::Null => Begun::Whole(Value::NULL),
+                Kind::ObjectBegin => self.object(open.len())?,
+                Kind::ArrayBegin => self.array(open.len())?,
                 _ => return Err(self.unexpected("value", &token)),
+            };
+            let mut value = match begun {
+                Begun::Whole(value) => value,
+                Begun::Open(within, first) => {
+                    open.push(within);
+                    token = first;
+                    continue;
+                }
             };
             token = loop {
                 let Some(mut within) = open.pop() else {
                     return Ok(value);
                 };
-                within.take(value)?;
+                within.take(self.lua, value)?;
                 let next = self.token()?;
                 if next.kind == Kind::Comma {
                     let first = self.token()?;
@@ -203,10 +190,11 @@ impl Parser<'_> {
 
     fn object(&mut self, depth: usize) -> Result<Begun, Fault> {
         self.descend(depth)?;
-        let mut object = Open::new(self.lua, Place::Key(None))?;
+        let (table, place) = (self.lua.create_table()?, Place::Key(None));
+        let mut object = Open { table, place };
         let first = self.token()?;
         if first.kind == Kind::ObjectEnd {
-            return Ok(Begun::Empty(Value::Table(object.table)));
+            return Ok(Begun::Whole(Value::Table(object.table)));
         }
         let first = self.member(&mut object, first)?;
         Ok(Begun::Open(object, first))
@@ -214,10 +202,11 @@ impl Parser<'_> {
 
     fn array(&mut self, depth: usize) -> Result<Begun, Fault> {
         self.descend(depth)?;
-        let array = Open::new(self.lua, Place::Index(0))?;
+        let (table, place) = (self.lua.create_table()?, Place::Index(0));
+        let array = Open { table, place };
         let first = self.token()?;
         if first.kind == Kind::ArrayEnd {
-            return Ok(Begun::Empty(Value::Table(array.table)));
+            return Ok(Begun::Whole(Value::Table(array.table)));
         }
         Ok(Begun::Open(array, first))
     }
