@@ -6,6 +6,9 @@
 //! [`Record`](loadline_measure::Record) is not shown. A record may come from anywhere, so each printer
 //! makes every string harmless for its form: terminal escapes, HTML, XML, formulas of spreadsheets.
 //!
+//! Two things are written before a record is complete, because scripts read them in it: [`findings`] of the doctor and
+//! the sentences of [`case_findings`].
+//!
 //! The main function is [`text()`], which prints the end of every run.
 //!
 //! ```
@@ -31,6 +34,7 @@
 mod clean;
 mod csv;
 mod document;
+mod findings;
 mod html;
 mod junit;
 mod markdown;
@@ -43,6 +47,7 @@ mod view;
 use loadline_measure::gate::Judgement;
 
 pub use csv::csv;
+pub use findings::findings;
 pub use html::html;
 pub use junit::{judgement_junit, junit};
 pub use markdown::{judgement_markdown, markdown};

@@ -89,13 +89,13 @@ pub(crate) fn node_scope(name: &str, asked: &Asked) -> String {
 
 /// The findings about the setups of several targets; findings about the machine are listed once.
 pub(crate) fn findings(setups: &[Setup]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = Vec::new();
-    for finding in setups.iter().flat_map(doctor::examine_setup) {
-        if !findings.contains(&finding) {
-            findings.push(finding);
+    let mut found = Vec::new();
+    for diagnosis in setups.iter().flat_map(doctor::examine_setup) {
+        if !found.contains(&diagnosis) {
+            found.push(diagnosis);
         }
     }
-    findings
+    loadline_report::findings(found)
 }
 
 /// Average time of reading the clock, in nanoseconds: in the quickest of several series, since

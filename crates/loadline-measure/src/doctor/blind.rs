@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Finding, Rule, Severity};
+use super::{Diagnosis, Rule, Severity};
 use crate::record::shortened;
 
 /// A command that a server refused, and the rules that need its answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotExamined {
     /// The subject that uses the server.
-    pub(crate) subject: String,
+    pub subject: String,
     /// The command that was refused, such as `CONFIG GET`.
     pub command: String,
     /// The error of the server.
-    pub(crate) reason: String,
+    pub reason: String,
     /// The rules that could not be applied in full.
     pub rules: Vec<Rule>,
 }
@@ -31,22 +31,14 @@ impl NotExamined {
         }
     }
 
-    /// Converts to a finding.
+    /// Converts to a diagnosis.
     #[must_use]
-    pub fn finding(&self) -> Finding {
-        let rules: Vec<&str> = self.rules.iter().map(Rule::as_str).collect();
-        Finding {
-            rule: Rule::NotExamined,
-            severity: Severity::Info,
-            scope: self.subject.clone(),
-            evidence: format!(
-                "Not examined: {}, because the server refuses {} ({}).",
-                rules.join(", "),
-                self.command,
-                self.reason,
-            ),
-            what_to_do: "Allow this user INFO, CONFIG GET and CLIENT LIST (ACL SETUSER ... +info +config|get +client|list), or treat these rules as not examined.".to_owned(),
-        }
+    pub fn diagnosis(&self) -> Diagnosis {
+        Diagnosis::new(&self.subject, Severity::Info, self.clone())
+    }
+
+    pub(super) fn rule(&self) -> Rule {
+        Rule::NotExamined
     }
 }
 
@@ -82,13 +74,11 @@ mod tests {
     #[test]
     fn refusal_names_its_rules_and_takes_nothing_from_the_measurement() {
         let refused = NotExamined::new("redis", "CLIENT LIST", "NOPERM no\u{1b} permission");
-        let finding = refused.finding();
-        assert_eq!(
-            finding.evidence,
-            "Not examined: LL010, LL026, because the server refuses CLIENT LIST (NOPERM no permission)."
-        );
-        assert_eq!(finding.severity, Severity::Info);
-        assert_eq!(finding.rule.class(), Class::NotExamined);
+        assert_eq!(refused.reason, "NOPERM no permission");
+        assert_eq!(refused.rules, [Rule::OtherClients, Rule::Watched]);
+        let found = refused.diagnosis();
+        assert_eq!(found.severity, Severity::Info);
+        assert_eq!(found.rule().class(), Class::NotExamined);
         for command in ["INFO", "CONFIG GET"] {
             assert!(!NotExamined::new("redis", command, "").rules.is_empty());
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Finding, Rule, Severity};
+use super::{Diagnosis, Rule, Severity};
 
 /// Settings that masters should have in common, by their names in `CONFIG GET`.
 const ALIKE: [&str; 7] = [
@@ -34,123 +34,110 @@ pub struct ClusterNode {
     pub settings: BTreeMap<String, String>,
 }
 
+/// The nodes of a cluster, by what each of them answered.
+pub type Grouped = BTreeMap<String, Vec<String>>;
+
+/// A difference between the nodes of a cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ClusterFlaw {
+    /// Versions of the program, each with its nodes.
+    Versions(Grouped),
+    /// Settings that differ among masters: the name, and each value with its nodes.
+    Settings(Vec<(String, Grouped)>),
+    /// Uneven numbers of slots.
+    Slots {
+        /// The master with the most slots, and their number.
+        most: (String, u64),
+        /// The master with the fewest slots, and their number.
+        least: (String, u64),
+    },
+    /// Nodes that slots are moving to or from, with the number of these slots.
+    Moving(Vec<(String, u64)>),
+}
+
+impl ClusterFlaw {
+    pub(super) fn rule(&self) -> Rule {
+        match self {
+            Self::Versions(_) => Rule::ClusterVersions,
+            Self::Settings(_) => Rule::ClusterSettings,
+            Self::Slots { .. } => Rule::ClusterSlots,
+            Self::Moving(_) => Rule::ClusterMoving,
+        }
+    }
+}
+
 /// Applies the rules about nodes to the cluster `scope`.
 #[must_use]
-pub fn examine_cluster(scope: &str, nodes: &[ClusterNode]) -> Vec<Finding> {
-    let findings = [
+pub fn examine_cluster(scope: &str, nodes: &[ClusterNode]) -> Vec<Diagnosis> {
+    let flaws = [
         versions(nodes),
         settings(nodes),
         slots(nodes),
         moving(nodes),
     ];
-    let findings = findings.into_iter().flatten();
-    findings
-        .map(|finding| Finding {
-            scope: scope.to_owned(),
-            ..finding
-        })
+    let flaws = flaws.into_iter().flatten();
+    flaws
+        .map(|(severity, flaw)| Diagnosis::new(scope, severity, flaw))
         .collect()
 }
 
-fn versions(nodes: &[ClusterNode]) -> Option<Finding> {
+fn versions(nodes: &[ClusterNode]) -> Option<(Severity, ClusterFlaw)> {
     let by_version = |masters_only: bool| {
         let nodes = nodes.iter().filter(|node| node.is_master || !masters_only);
         grouped(nodes.filter_map(|node| Some((node.version.as_deref()?, node.name.as_str()))))
     };
     let all = by_version(false);
-    (all.len() > 1).then(|| {
-        let among_masters = by_version(true).len() > 1;
-        finding(
-            Rule::ClusterVersions,
-            if among_masters {
-                Severity::Warning
-            } else {
-                Severity::Info
-            },
-            format!("The nodes run different versions: {}.", told(&all)),
-            "Use one version on all nodes: the figures mix the versions and depend on which master holds which keys.",
-        )
-    })
+    let severity = if by_version(true).len() > 1 {
+        Severity::Warning
+    } else {
+        Severity::Info
+    };
+    (all.len() > 1).then_some((severity, ClusterFlaw::Versions(all)))
 }
 
-fn settings(nodes: &[ClusterNode]) -> Option<Finding> {
+fn settings(nodes: &[ClusterNode]) -> Option<(Severity, ClusterFlaw)> {
     let different = ALIKE.iter().filter_map(|setting| {
         let masters = nodes.iter().filter(|node| node.is_master);
         let values = grouped(masters.filter_map(|node| {
             let value = node.settings.get(*setting)?;
             Some((value.as_str(), node.name.as_str()))
         }));
-        (values.len() > 1).then(|| format!("{setting} is {}", told(&values)))
+        (values.len() > 1).then(|| ((*setting).to_owned(), values))
     });
-    let different: Vec<String> = different.collect();
-    (!different.is_empty()).then(|| {
-        finding(
-            Rule::ClusterSettings,
-            Severity::Warning,
-            format!("The masters have different settings: {}.", different.join("; ")),
-            "Use the same settings on all masters (CONFIG SET), or expect tails caused by one of them.",
-        )
-    })
+    let different: Vec<(String, Grouped)> = different.collect();
+    (!different.is_empty()).then_some((Severity::Warning, ClusterFlaw::Settings(different)))
 }
 
-fn slots(nodes: &[ClusterNode]) -> Option<Finding> {
+fn slots(nodes: &[ClusterNode]) -> Option<(Severity, ClusterFlaw)> {
     let masters = nodes.iter().filter(|node| node.is_master);
     let slots = masters.filter_map(|node| Some((node.slots?, node.name.as_str())));
     let (least, most) = (slots.clone().min()?, slots.max()?);
+    let named = |(slots, name): (u64, &str)| (name.to_owned(), slots);
     (most.0 as f64 > least.0 as f64 * UNEVEN).then(|| {
-        finding(
-            Rule::ClusterSlots,
-            Severity::Warning,
-            format!(
-                "The slots are spread unevenly: {} serves {} and {} {}.",
-                most.1, most.0, least.1, least.0
-            ),
-            "Rebalance (redis-cli --cluster rebalance): a measurement loads all masters equally, but an application sends most to the largest.",
-        )
+        let (most, least) = (named(most), named(least));
+        (Severity::Warning, ClusterFlaw::Slots { most, least })
     })
 }
 
-fn moving(nodes: &[ClusterNode]) -> Option<Finding> {
+fn moving(nodes: &[ClusterNode]) -> Option<(Severity, ClusterFlaw)> {
     let moving = nodes.iter().filter_map(|node| {
         let count = node.moving_slots.filter(|count| *count > 0)?;
-        Some(format!("{} ({count})", node.name))
+        Some((node.name.clone(), count))
     });
-    let moving: Vec<String> = moving.collect();
-    (!moving.is_empty()).then(|| {
-        finding(
-            Rule::ClusterMoving,
-            Severity::Warning,
-            format!("Slots are migrating to or from {}.", moving.join(" and ")),
-            "Wait for the migration to finish (redis-cli --cluster check): until then, requests for their keys can be redirected.",
-        )
-    })
+    let moving: Vec<(String, u64)> = moving.collect();
+    (!moving.is_empty()).then_some((Severity::Warning, ClusterFlaw::Moving(moving)))
 }
 
 /// The nodes grouped by their answer.
-fn grouped<'n>(said: impl Iterator<Item = (&'n str, &'n str)>) -> BTreeMap<&'n str, Vec<&'n str>> {
-    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+fn grouped<'n>(said: impl Iterator<Item = (&'n str, &'n str)>) -> Grouped {
+    let mut groups = Grouped::new();
     for (what, node) in said {
-        groups.entry(what).or_default().push(node);
+        groups
+            .entry(what.to_owned())
+            .or_default()
+            .push(node.to_owned());
     }
     groups
-}
-
-fn told(groups: &BTreeMap<&str, Vec<&str>>) -> String {
-    let each = groups.iter().map(|(what, nodes)| {
-        let what = if what.is_empty() { "empty" } else { *what };
-        format!("{what} ({})", nodes.join(", "))
-    });
-    each.collect::<Vec<_>>().join(" and ")
-}
-
-fn finding(rule: Rule, severity: Severity, evidence: String, what_to_do: &str) -> Finding {
-    Finding {
-        rule,
-        severity,
-        scope: String::new(),
-        evidence,
-        what_to_do: what_to_do.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -182,21 +169,37 @@ mod tests {
         assert_eq!(examine_cluster("cluster", &[ClusterNode::default()]), []);
     }
 
+    fn by_node(groups: &[(&str, &[&str])]) -> Grouped {
+        let owned = |(value, nodes): &(&str, &[&str])| {
+            let nodes = nodes.iter().map(|&node| node.to_owned());
+            ((*value).to_owned(), nodes.collect())
+        };
+        groups.iter().map(owned).collect()
+    }
+
     #[test]
     fn each_difference_is_found_and_names_its_nodes() {
         type Change = fn(&mut [ClusterNode]);
-        let table: [(&str, Severity, Change, &str); 6] = [
+        let setting =
+            |name: &str, groups| ClusterFlaw::Settings(vec![(name.to_owned(), by_node(groups))]);
+        let table: [(&str, Severity, Change, ClusterFlaw); 6] = [
             (
                 "LL030",
                 Severity::Warning,
                 |nodes| nodes[1].version = Some("6.2.6".to_owned()),
-                "6.2.6 (b:1) and 7.0.15 (a:1, c:1, d:1)",
+                ClusterFlaw::Versions(by_node(&[
+                    ("6.2.6", &["b:1"]),
+                    ("7.0.15", &["a:1", "c:1", "d:1"]),
+                ])),
             ),
             (
                 "LL030",
                 Severity::Info,
                 |nodes| nodes[3].version = Some("6.2.6".to_owned()),
-                "6.2.6 (d:1) and 7.0.15 (a:1, b:1, c:1)",
+                ClusterFlaw::Versions(by_node(&[
+                    ("6.2.6", &["d:1"]),
+                    ("7.0.15", &["a:1", "b:1", "c:1"]),
+                ])),
             ),
             (
                 "LL031",
@@ -204,7 +207,7 @@ mod tests {
                 |nodes| {
                     nodes[2].settings.insert("appendonly".into(), "yes".into());
                 },
-                "appendonly is no (a:1, b:1) and yes (c:1)",
+                setting("appendonly", &[("no", &["a:1", "b:1"]), ("yes", &["c:1"])]),
             ),
             (
                 "LL031",
@@ -214,39 +217,30 @@ mod tests {
                         node.settings.insert("save".into(), value.into());
                     }
                 },
-                "save is empty (a:1, c:1) and 900 1 (b:1)",
+                setting("save", &[("", &["a:1", "c:1"]), ("900 1", &["b:1"])]),
             ),
             (
                 "LL032",
                 Severity::Warning,
                 |nodes| nodes[1].slots = Some(6_100),
-                "b:1 serves 6100 and a:1 5461",
+                ClusterFlaw::Slots {
+                    most: ("b:1".to_owned(), 6_100),
+                    least: ("a:1".to_owned(), 5_461),
+                },
             ),
             (
                 "LL033",
                 Severity::Warning,
                 |nodes| nodes[0].moving_slots = Some(2),
-                "to or from a:1 (2)",
+                ClusterFlaw::Moving(vec![("a:1".to_owned(), 2)]),
             ),
         ];
-        for (rule, severity, change, evidence) in table {
+        for (rule, severity, change, flaw) in table {
             let mut nodes = cluster();
             change(&mut nodes);
             let found = examine_cluster("cluster", &nodes);
-            assert_eq!(found.len(), 1, "{found:?}");
-            assert_eq!(
-                (
-                    found[0].rule.as_str(),
-                    found[0].severity,
-                    found[0].scope.as_str()
-                ),
-                (rule, severity, "cluster")
-            );
-            assert!(
-                found[0].evidence.contains(evidence),
-                "{}",
-                found[0].evidence
-            );
+            assert_eq!(found, [Diagnosis::new("cluster", severity, flaw)]);
+            assert_eq!(found[0].rule().as_str(), rule);
         }
     }
 

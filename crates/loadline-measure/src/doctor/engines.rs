@@ -1,9 +1,8 @@
 //! Rules about comparisons of engines: disks, reads and builds that make the figures misleading.
 
-use super::{Finding, Rule, Severity, percent};
-use crate::engines::{Operation, exceeded_budget};
+use super::{Diagnosis, Rule, Severity};
+use crate::engines::Operation;
 use crate::record::{Case, SubjectKind};
-use crate::words;
 
 /// The shortest credible sync: devices that keep data through a power failure take longer.
 const FASTEST_SYNC_NS: u64 = 10_000;
@@ -39,13 +38,13 @@ pub struct EnginesSetup {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batched {
     /// The engine.
-    pub(crate) subject: String,
+    pub subject: String,
     /// The operation.
-    pub(crate) operation: String,
+    pub operation: String,
     /// Operations in a batch.
-    pub(crate) batch: u64,
+    pub batch: u64,
     /// Time per operation in a batch over that of one alone.
-    pub(crate) ratio: f64,
+    pub ratio: f64,
 }
 
 /// The engines that perform an operation alone and in batches, each with one operation, in the first class that has both.
@@ -91,151 +90,129 @@ pub struct Place {
     pub sync_ns: Option<u64>,
 }
 
+/// A flaw of a comparison of engines.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EnginesFlaw {
+    /// A class of durability syncs to a file system that keeps its files in memory.
+    InMemory {
+        /// The directory.
+        dir: String,
+        /// The file system.
+        file_system: String,
+    },
+    /// A class of durability syncs, and a sync is too fast for a device that keeps data.
+    FastSync {
+        /// The directory.
+        dir: String,
+        /// The time of a write with fdatasync.
+        sync_ns: u64,
+    },
+    /// Loadline was built without optimisation.
+    DebugBuild,
+    /// The data beside the memory that can hold it.
+    CachedReads {
+        /// Bytes of all keys and values.
+        live_bytes: u64,
+        /// Memory that the page cache can take.
+        spare_memory_bytes: Option<u64>,
+        /// Budget for the cache of each engine that has one.
+        memory_bytes: Option<u64>,
+    },
+    /// Engines in this process beside servers.
+    AcrossASocket {
+        /// Engines in this process.
+        called: Vec<String>,
+        /// Servers behind a socket.
+        served: Vec<String>,
+        /// The socket's share of the time of a read on the first of these.
+        socket_share: Option<f64>,
+    },
+    /// Batches beside single operations: one operation, on each engine.
+    BatchBesideSingle(Vec<Batched>),
+}
+
+impl EnginesFlaw {
+    pub(super) fn rule(&self) -> Rule {
+        match self {
+            Self::InMemory { .. } | Self::FastSync { .. } => Rule::SyncWithoutDisk,
+            Self::DebugBuild => Rule::DebugBuild,
+            Self::CachedReads { .. } => Rule::CachedReads,
+            Self::AcrossASocket { .. } => Rule::AcrossASocket,
+            Self::BatchBesideSingle(_) => Rule::BatchBesideSingle,
+        }
+    }
+
+    fn severity(&self) -> Severity {
+        match self {
+            Self::InMemory { .. } | Self::FastSync { .. } | Self::DebugBuild => Severity::Critical,
+            _ => Severity::Info,
+        }
+    }
+}
+
 /// Applies all rules; the most severe findings come first.
 #[must_use]
-pub fn examine_engines(setup: &EnginesSetup) -> Vec<Finding> {
+pub fn examine_engines(setup: &EnginesSetup) -> Vec<Diagnosis> {
     let syncs = setup.places.iter().filter(|_| setup.syncs);
-    let mut findings: Vec<Finding> = syncs.filter_map(sync_without_disk).collect();
+    let mut flaws: Vec<EnginesFlaw> = syncs.filter_map(sync_without_disk).collect();
+    let is_debug = setup.is_debug && !setup.called.is_empty();
     let others = [
-        debug_build(setup),
+        is_debug.then_some(EnginesFlaw::DebugBuild),
         cached_reads(setup),
         across_a_socket(setup),
         batch_beside_single(setup),
     ];
-    findings.extend(others.into_iter().flatten());
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    findings
+    flaws.extend(others.into_iter().flatten());
+    flaws.sort_by_key(|flaw| std::cmp::Reverse(flaw.severity()));
+    let flaws = flaws.into_iter();
+    flaws
+        .map(|flaw| Diagnosis::new("", flaw.severity(), flaw))
+        .collect()
 }
 
-fn finding(rule: Rule, severity: Severity, evidence: String, what_to_do: &str) -> Finding {
-    Finding {
-        rule,
-        severity,
-        scope: String::new(),
-        evidence,
-        what_to_do: what_to_do.to_owned(),
+fn sync_without_disk(place: &Place) -> Option<EnginesFlaw> {
+    let dir = place.dir.clone();
+    let file_system = place.file_system.clone();
+    let in_memory = file_system.filter(|name| IN_MEMORY.contains(&name.as_str()));
+    match (in_memory, place.sync_ns) {
+        (Some(file_system), _) => Some(EnginesFlaw::InMemory { dir, file_system }),
+        (None, Some(sync_ns)) if sync_ns < FASTEST_SYNC_NS => {
+            Some(EnginesFlaw::FastSync { dir, sync_ns })
+        }
+        _ => None,
     }
 }
 
-fn sync_without_disk(place: &Place) -> Option<Finding> {
-    let in_memory = place
-        .file_system
-        .as_deref()
-        .filter(|name| IN_MEMORY.contains(name));
-    let evidence = match (in_memory, place.sync_ns) {
-        (Some(name), _) => format!("{} is on {name}, which keeps files in memory", place.dir),
-        (None, Some(ns)) if ns < FASTEST_SYNC_NS => format!(
-            "A write with fdatasync in {} takes {}, which is too fast for a device that keeps data through a power failure",
-            place.dir,
-            words::duration(ns as f64)
-        ),
-        _ => return None,
-    };
-    Some(finding(
-        Rule::SyncWithoutDisk,
-        Severity::Critical,
-        format!("{evidence}: the classes interval and always do not measure a disk."),
-        "Name a directory on a disk with --dir.",
-    ))
-}
-
-fn debug_build(setup: &EnginesSetup) -> Option<Finding> {
-    let called = !setup.called.is_empty();
-    (setup.is_debug && called).then(|| {
-        finding(
-            Rule::DebugBuild,
-            Severity::Critical,
-            "Loadline was built without optimization, and the engines in Rust with it; LMDB and Redis are not affected.".to_owned(),
-            "Build with cargo build --release.",
-        )
+fn cached_reads(setup: &EnginesSetup) -> Option<EnginesFlaw> {
+    setup.spare_memory_bytes.or(setup.memory_bytes)?;
+    let reads = !setup.places.is_empty() && setup.live_bytes > 0;
+    reads.then_some(EnginesFlaw::CachedReads {
+        live_bytes: setup.live_bytes,
+        spare_memory_bytes: setup.spare_memory_bytes,
+        memory_bytes: setup.memory_bytes,
     })
 }
 
-fn cached_reads(setup: &EnginesSetup) -> Option<Finding> {
-    if setup.places.is_empty() || setup.live_bytes == 0 {
-        return None;
-    }
-    let live = words::bytes(setup.live_bytes);
-    let page_cache = setup.spare_memory_bytes.map(|spare| {
-        let memory = words::bytes(spare);
-        if setup.live_bytes < spare {
-            format!(
-                "The keys and values ({live}) fit into the page cache ({memory} of memory to spare): no read waits for the disk."
-            )
-        } else {
-            format!(
-                "The keys and values ({live}) do not fit into the page cache ({memory} of memory to spare): reads wait for the disk, as often as the cache of each engine misses."
-            )
-        }
-    });
-    let caches = setup.memory_bytes.map(|bytes| {
-        let budget = words::bytes(bytes);
-        if setup.live_bytes <= bytes {
-            format!("They ({live}) fit into the cache of each engine that has one ({budget}) too, which hardly ever misses.")
-        } else {
-            let times = words::ratio(setup.live_bytes as f64 / bytes.max(1) as f64);
-            format!("They ({live}) are {times} the budget of the cache of each engine that has one ({budget}).")
-        }
-    });
-    let evidence: Vec<String> = [page_cache, caches].into_iter().flatten().collect();
-    if evidence.is_empty() {
-        return None;
-    }
-    let advice = format!(
-        "State it with figures for reads; --keys and --value-size decide which of the two is measured, and {} makes the data 4 times the budget of the caches.",
-        exceeded_budget(setup.live_bytes)
-    );
-    Some(finding(
-        Rule::CachedReads,
-        Severity::Info,
-        evidence.join(" "),
-        &advice,
-    ))
+fn across_a_socket(setup: &EnginesSetup) -> Option<EnginesFlaw> {
+    let has_both = !setup.called.is_empty() && !setup.served.is_empty();
+    has_both.then(|| EnginesFlaw::AcrossASocket {
+        called: setup.called.clone(),
+        served: setup.served.clone(),
+        socket_share: setup.socket_share,
+    })
 }
 
-fn across_a_socket(setup: &EnginesSetup) -> Option<Finding> {
-    let (called, served) = (setup.called.join(", "), setup.served.join(", "));
-    if called.is_empty() || served.is_empty() {
-        return None;
-    }
-    let share = setup.socket_share.map_or_else(String::new, |share| {
-        format!(
-            " About {} of the time of a read on {} is the socket.",
-            percent(share),
-            setup.served[0]
-        )
-    });
-    Some(finding(
-        Rule::AcrossASocket,
-        Severity::Info,
-        format!("{called} are called in this process, and {served} over a socket.{share}"),
-        "Compare engines in the process with each other to choose an engine, and with a server to decide between a library and a service.",
-    ))
-}
-
-fn batch_beside_single(setup: &EnginesSetup) -> Option<Finding> {
+fn batch_beside_single(setup: &EnginesSetup) -> Option<EnginesFlaw> {
     let first = setup.batched.first()?;
-    let same = setup
-        .batched
-        .iter()
-        .filter(|other| other.operation == first.operation);
-    let times = same.map(|of| format!("{:.2}x on {}", of.ratio, of.subject));
-    Some(finding(
-        Rule::BatchBesideSingle,
-        Severity::Info,
-        format!(
-            "Time of a {0} in batches of {1} over that of a single {0}: {2}.",
-            first.operation,
-            first.batch,
-            times.collect::<Vec<_>>().join(", ")
-        ),
-        "Compare batches with batches, and single operations with single ones.",
-    ))
+    let same = setup.batched.iter();
+    let same = same.filter(|other| other.operation == first.operation);
+    Some(EnginesFlaw::BatchBesideSingle(same.cloned().collect()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::Flaw;
 
     #[test]
     fn batches_beside_single_operations_are_named_with_their_times() {
@@ -258,17 +235,29 @@ mod tests {
             batched: batched(&cases, &Operation::of_cases(&cases)),
             ..clean()
         };
-        let found = examine_engines(&setup);
-        assert_eq!(found[0].rule, Rule::BatchBesideSingle);
-        assert_eq!(
-            found[0].evidence,
-            "Time of a put in batches of 100 over that of a single put: 0.02x on redis, 0.30x on store."
-        );
+        let of = |subject: &str, ratio| Batched {
+            subject: subject.to_owned(),
+            operation: "put".to_owned(),
+            batch: 100,
+            ratio,
+        };
+        let beside = vec![of("redis", 0.02), of("store", 0.3)];
+        assert_eq!(flaws(&setup), [EnginesFlaw::BatchBesideSingle(beside)]);
         // Another class is another measurement.
         for case in &mut cases[3..] {
             case.scenario.durability = Some("always".to_owned());
         }
         assert_eq!(batched(&cases, &Operation::of_cases(&cases)), []);
+    }
+
+    /// The flaws of the setup, whose rules are those of the flaws.
+    fn flaws(setup: &EnginesSetup) -> Vec<EnginesFlaw> {
+        let found = examine_engines(setup).into_iter();
+        let flaws = found.map(|found| match found.flaw {
+            Flaw::Engines(flaw) => flaw,
+            other => panic!("{other:?}"),
+        });
+        flaws.collect()
     }
 
     fn clean() -> EnginesSetup {
@@ -286,26 +275,26 @@ mod tests {
     #[test]
     fn sync_that_reaches_no_disk_is_critical_only_where_a_class_syncs() {
         assert_eq!(examine_engines(&clean()), []);
-        for (change, evidence) in [
+        let in_memory = EnginesFlaw::InMemory {
+            dir: "/data".to_owned(),
+            file_system: "tmpfs".to_owned(),
+        };
+        let fast = EnginesFlaw::FastSync {
+            dir: "/data".to_owned(),
+            sync_ns: 5_000,
+        };
+        for (change, flaw) in [
             (
                 (|place: &mut Place| place.file_system = Some("tmpfs".into())) as fn(&mut Place),
-                "/data is on tmpfs",
+                in_memory,
             ),
-            (|place| place.sync_ns = Some(5_000), "takes 5.00 us"),
+            (|place| place.sync_ns = Some(5_000), fast),
         ] {
             let mut setup = clean();
             change(&mut setup.places[0]);
             let found = examine_engines(&setup);
-            assert_eq!(found.len(), 1);
-            assert_eq!(
-                (&found[0].rule, found[0].severity),
-                (&Rule::SyncWithoutDisk, Severity::Critical)
-            );
-            assert!(
-                found[0].evidence.contains(evidence),
-                "{}",
-                found[0].evidence
-            );
+            assert_eq!(found, [Diagnosis::new("", Severity::Critical, flaw)]);
+            assert_eq!(found[0].rule(), Rule::SyncWithoutDisk);
             setup.syncs = false;
             assert_eq!(examine_engines(&setup), []);
         }
@@ -319,58 +308,53 @@ mod tests {
         };
         assert_eq!(examine_engines(&setup), []);
         setup.called = vec!["map".into()];
-        assert_eq!(examine_engines(&setup)[0].rule, Rule::DebugBuild);
+        let found = examine_engines(&setup);
+        assert_eq!(
+            found,
+            [Diagnosis::new(
+                "",
+                Severity::Critical,
+                EnginesFlaw::DebugBuild
+            )]
+        );
     }
 
     #[test]
-    fn source_of_reads_is_stated() {
-        for (live, says) in [
-            (1_000, "fit into the page cache"),
-            (3_000, "do not fit into"),
-        ] {
-            let setup = EnginesSetup {
-                live_bytes: live,
-                spare_memory_bytes: Some(2_000),
-                ..clean()
+    fn source_of_reads_is_stated_where_something_is_known_of_memory() {
+        let setup = |spare_memory_bytes, memory_bytes| EnginesSetup {
+            live_bytes: 1_000,
+            spare_memory_bytes,
+            memory_bytes,
+            ..clean()
+        };
+        for (spare_memory_bytes, memory_bytes) in
+            [(Some(2_000), None), (None, Some(500)), (Some(1), Some(1))]
+        {
+            let reads = EnginesFlaw::CachedReads {
+                live_bytes: 1_000,
+                spare_memory_bytes,
+                memory_bytes,
             };
-            let found = examine_engines(&setup);
-            assert_eq!(found[0].rule, Rule::CachedReads);
-            assert!(found[0].evidence.contains(says), "{}", found[0].evidence);
+            assert_eq!(flaws(&setup(spare_memory_bytes, memory_bytes)), [reads]);
         }
-    }
-
-    #[test]
-    fn budget_of_caches_is_stated_beside_the_data() {
-        for (memory, says) in [
-            (256 << 20, "(11.7 MiB) fit into the cache of each engine"),
-            (3 << 20, "are 3.91x the budget of the cache"),
-        ] {
-            let setup = EnginesSetup {
-                live_bytes: 12_300_000,
-                memory_bytes: Some(memory),
-                ..clean()
-            };
-            let found = examine_engines(&setup);
-            assert_eq!(found[0].rule, Rule::CachedReads);
-            assert!(found[0].evidence.contains(says), "{}", found[0].evidence);
-            let advice = &found[0].what_to_do;
-            assert!(advice.contains("--memory 3002KiB makes"), "{advice}");
-        }
+        assert_eq!(flaws(&setup(None, None)), []);
     }
 
     #[test]
     fn engine_beside_a_server_is_named_with_the_share_of_the_socket() {
-        let setup = EnginesSetup {
+        let mut setup = EnginesSetup {
             called: vec!["map".into(), "store".into()],
             served: vec!["redis".into()],
             socket_share: Some(0.9),
             ..clean()
         };
-        let found = examine_engines(&setup);
-        assert_eq!(found[0].rule, Rule::AcrossASocket);
-        assert_eq!(
-            found[0].evidence,
-            "map, store are called in this process, and redis over a socket. About 90 % of the time of a read on redis is the socket."
-        );
+        let across = EnginesFlaw::AcrossASocket {
+            called: setup.called.clone(),
+            served: setup.served.clone(),
+            socket_share: Some(0.9),
+        };
+        assert_eq!(flaws(&setup), [across]);
+        setup.served.clear();
+        assert_eq!(flaws(&setup), []);
     }
 }

@@ -1,8 +1,7 @@
 //! Rules about the course of a measurement: stalls, CPUs taken by the host, and slow rounds.
 
-use super::{Evidence, Finding, Rule, Severity, percent};
+use super::{Diagnosis, Evidence, Rule, Severity};
 use crate::record::{Case, CpuPauses, RoundSummary, Stall, StallCause};
-use crate::words;
 
 /// The shortest stall that is reported.
 const STALL_NS: u64 = 10_000_000;
@@ -28,13 +27,13 @@ const LEAST_ROUNDS: usize = 5;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SlowRounds {
     /// Rounds in which the machine was slow.
-    pub(crate) slow: usize,
+    pub slow: usize,
     /// All rounds.
-    pub(crate) rounds: usize,
+    pub rounds: usize,
     /// The echo of the slowest round over that of the best; `None` without an echo.
-    pub(crate) echo: Option<f64>,
+    pub echo: Option<f64>,
     /// CPU time per operation in the slowest round over that in the best.
-    pub(crate) cpu: f64,
+    pub cpu: f64,
 }
 
 impl SlowRounds {
@@ -88,130 +87,95 @@ pub(super) fn long_stalls(case: &Case) -> Vec<Stall> {
         .collect()
 }
 
-pub(super) fn stall(seen: &Evidence) -> Option<Finding> {
-    let longest = seen.stalls.iter().max_by_key(|stall| stall.length_ns)?;
-    let total: u64 = seen.stalls.iter().map(|stall| stall.length_ns).sum();
-    let share = total as f64 / seen.measured_ns.max(1) as f64;
-    let what = if seen.is_in_process {
-        "No call returned"
-    } else {
-        "No reply arrived"
-    };
-    let mut evidence = format!(
-        "{what} for {}, from {} into round {}, with {} in flight: {}.",
-        words::duration(longest.length_ns as f64),
-        words::duration(longest.start_ns as f64),
-        longest.round + 1,
-        words::plural(longest.in_flight, "operation"),
-        because(seen, &longest.cause),
-    );
-    if seen.stalls.len() > 1 {
-        evidence.push_str(&format!(
-            " In total, {} stalls took {} ({} of the time){}.",
-            seen.stalls.len(),
-            words::duration(total as f64),
-            percent(share),
-            causes(&seen.stalls),
-        ));
+/// A flaw of the course of a measurement.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FlowFlaw {
+    /// No reply arrived, or no call returned, for a while.
+    Stalls {
+        /// The longest stall.
+        longest: Stall,
+        /// Whether the generator's threads execute the operations themselves.
+        is_in_process: bool,
+        /// Whether the CPU quota of the server's control group stopped it.
+        is_throttled: bool,
+        /// The number of stalls.
+        count: usize,
+        /// The length of all stalls.
+        total_ns: u64,
+        /// Their share of the measured time.
+        share: f64,
+        /// The number of stalls of each known cause.
+        causes: Vec<(StallCause, usize)>,
+    },
+    /// The host took CPU time.
+    Steal {
+        /// Share of the CPU time that the host took.
+        stolen: Option<f64>,
+        /// Pauses of this machine's CPUs, and their share of the time.
+        paused: Option<(CpuPauses, f64)>,
+    },
+    /// The machine was slow in some of the rounds.
+    SlowRounds(SlowRounds),
+    /// The machine was slower than during the runs of a baseline.
+    SlowerThanBaseline {
+        /// Runs of the baseline.
+        runs: u64,
+        /// An echo over that of the best run.
+        echo: f64,
+        /// CPU time per operation over that of the best run.
+        cpu: f64,
+    },
+}
+
+impl FlowFlaw {
+    pub(super) fn rule(&self) -> Rule {
+        match self {
+            Self::Stalls { .. } => Rule::Stall,
+            Self::Steal { .. } => Rule::Steal,
+            Self::SlowRounds(_) | Self::SlowerThanBaseline { .. } => Rule::SlowMachine,
+        }
     }
+}
+
+pub(super) fn stall(seen: &Evidence) -> Option<Diagnosis> {
+    let longest = seen.stalls.iter().max_by_key(|stall| stall.length_ns)?;
+    let total_ns: u64 = seen.stalls.iter().map(|stall| stall.length_ns).sum();
+    let share = total_ns as f64 / seen.measured_ns.max(1) as f64;
     let severity = if share >= STALLED {
         Severity::Warning
     } else {
         Severity::Info
     };
-    let advice = advice(seen, &longest.cause);
-    Some(seen.finding(Rule::Stall, severity, evidence, advice))
+    let stalls = FlowFlaw::Stalls {
+        longest: longest.clone(),
+        is_in_process: seen.is_in_process,
+        is_throttled: seen.is_throttled(),
+        count: seen.stalls.len(),
+        total_ns,
+        share,
+        causes: causes(&seen.stalls),
+    };
+    Some(seen.diagnosis(severity, stalls))
 }
 
-fn because(seen: &Evidence, cause: &StallCause) -> &'static str {
-    match cause {
-        // The generator's threads execute the subject as well.
-        StallCause::Generator if seen.is_in_process => "its thread waited for a CPU",
-        StallCause::Server | StallCause::ServerOrPath if seen.is_in_process => {
-            "the call itself took that long"
-        }
-        StallCause::Server => "the server did not answer",
-        StallCause::Generator => "the generator did not run or was busy",
-        StallCause::Host => "the host took a CPU away from this machine",
-        StallCause::Contention if seen.is_throttled() => {
-            "the CPU quota of the server's control group stopped it"
-        }
-        StallCause::Contention => "other programs had the CPU",
-        StallCause::ServerOrPath => "the server or the path to it did not deliver",
-        StallCause::Other(_) => "the cause is unknown",
-    }
-}
-
-fn advice(seen: &Evidence, cause: &StallCause) -> &'static str {
-    match cause {
-        StallCause::Generator if seen.is_in_process => {
-            "Stop other programs on this machine; scheduling causes this tail."
-        }
-        StallCause::Server | StallCause::ServerOrPath if seen.is_in_process => {
-            "Look at what the call did at that time: a sync, a page fault, a compaction or a checkpoint."
-        }
-        StallCause::Server => {
-            "Look at what the server did at that time: a fork or fsync (INFO persistence), a slow command (SLOWLOG GET, LATENCY DOCTOR), swapping, or a stop by a signal."
-        }
-        StallCause::Generator => {
-            "Add --threads or CPUs for the generator; the generator causes this tail."
-        }
-        StallCause::Host => {
-            "Measure on CPUs that the host does not share, or repeat when the host is less busy; the host causes this tail."
-        }
-        StallCause::Contention if seen.is_throttled() => {
-            "Give the server more CPU time: the quota of its control group causes this tail."
-        }
-        StallCause::Contention => {
-            "Stop other programs on this machine, or pin server and generator; scheduling causes this tail."
-        }
-        StallCause::ServerOrPath | StallCause::Other(_) => {
-            "Run the generator on the server's machine as well: if the stall remains, the server causes it; otherwise the network does."
-        }
-    }
-}
-
-/// The number of stalls per cause, if there are several causes.
-fn causes(stalls: &[Stall]) -> String {
+/// The number of stalls per known cause.
+fn causes(stalls: &[Stall]) -> Vec<(StallCause, usize)> {
     let count = |cause: &StallCause| stalls.iter().filter(|stall| stall.cause == *cause).count();
-    let counts: Vec<String> = StallCause::ALL
+    let counts = StallCause::ALL
         .iter()
-        .filter(|cause| count(cause) > 0)
-        .map(|cause| format!("{} {cause}", count(cause)))
-        .collect();
-    if counts.len() > 1 {
-        format!("; by cause: {}", counts.join(", "))
-    } else {
-        String::new()
-    }
+        .map(|cause| (cause.clone(), count(cause)));
+    counts.filter(|(_, count)| *count > 0).collect()
 }
 
-pub(super) fn steal(seen: &Evidence) -> Option<Finding> {
+pub(super) fn steal(seen: &Evidence) -> Option<Diagnosis> {
     let stolen = seen.observed.steal.filter(|share| *share > STOLEN);
     let pauses = seen.cpu_pauses.filter(|pauses| pauses.real_time);
     let paused = pauses
         .map(|pauses| (pauses, paused_share(&pauses, seen.measured_ns)))
         .filter(|(pauses, share)| *share > STOLEN || pauses.longest_ns >= PAUSE_NS);
-    if stolen.is_none() && paused.is_none() {
-        return None;
-    }
-    let stolen =
-        stolen.map(|share| format!("The host took {} of the CPU time (steal).", percent(share)));
-    let paused = paused.map(|(pauses, share)| {
-        format!(
-            "CPUs of this machine did not run {} of the time: {}, the longest {}.",
-            percent(share),
-            words::plural(pauses.count, "pause"),
-            words::duration(pauses.longest_ns as f64),
-        )
-    });
-    let evidence: Vec<String> = stolen.into_iter().chain(paused).collect();
-    Some(seen.finding(
-        Rule::Steal,
-        Severity::Warning,
-        evidence.join(" "),
-        "Repeat when the host is less busy, or on CPUs that are not shared: the throughput is a lower bound, and the host adds to the tail.",
-    ))
+    let is_found = stolen.is_some() || paused.is_some();
+    let steal = FlowFlaw::Steal { stolen, paused };
+    is_found.then(|| seen.diagnosis(Severity::Warning, steal))
 }
 
 fn paused_share(pauses: &CpuPauses, measured_ns: u64) -> f64 {
@@ -219,22 +183,9 @@ fn paused_share(pauses: &CpuPauses, measured_ns: u64) -> f64 {
     pauses.total_ns as f64 / watched
 }
 
-pub(super) fn slow_machine(seen: &Evidence) -> Option<Finding> {
+pub(super) fn slow_machine(seen: &Evidence) -> Option<Diagnosis> {
     let rounds = seen.slow_rounds?;
-    (rounds.slow as f64 > SLOW_ROUNDS * rounds.rounds as f64).then(|| {
-        let echo = rounds.echo.map_or_else(String::new, |echo| {
-            format!("an echo took up to {} its best and ", words::ratio(echo))
-        });
-        seen.finding(
-            Rule::SlowMachine,
-            Severity::Warning,
-            format!(
-                "The machine was slow in {} of {} rounds: {echo}an operation took up to {} the CPU time of the best round.",
-                rounds.slow,
-                rounds.rounds,
-                words::ratio(rounds.cpu),
-            ),
-            "A ratio is quoted only where A against A, in the same rounds, would be level within 20 %. Repeat when the machine is less busy before using absolute figures.",
-        )
-    })
+    let is_slow = rounds.slow as f64 > SLOW_ROUNDS * rounds.rounds as f64;
+    let slow = FlowFlaw::SlowRounds(rounds);
+    is_slow.then(|| seen.diagnosis(Severity::Warning, slow))
 }

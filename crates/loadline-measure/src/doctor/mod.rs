@@ -1,11 +1,14 @@
 //! Flaws of the benchmark itself: numbered rules, each a pure function of the evidence.
 //!
+//! A rule yields a [`Diagnosis`] with its figures. `loadline-report` writes it as a [`Finding`] of a record, in words.
+//!
 //! A rule without evidence reports nothing; if a server refuses a command, [`NotExamined`] names the affected
 //! rules. Rule numbers are stable; a removed rule leaves a gap.
 
 mod blind;
 mod cluster;
 mod engines;
+mod flaw;
 mod flow;
 mod pairs;
 mod rule;
@@ -21,13 +24,14 @@ use crate::histogram::LatencySummary;
 use crate::record::{Case, CpuPauses, Stall, SubjectKind};
 
 pub use blind::NotExamined;
-pub use cluster::{ClusterNode, examine_cluster};
-pub use engines::{Batched, EnginesSetup, Place, batched, examine_engines};
-pub use flow::SlowRounds;
-pub use pairs::{Work, arms_differ, hit_beside_miss, time_stays_flat};
+pub use cluster::{ClusterFlaw, ClusterNode, Grouped, examine_cluster};
+pub use engines::{Batched, EnginesFlaw, EnginesSetup, Place, batched, examine_engines};
+pub use flaw::{Diagnosis, Flaw};
+pub use flow::{FlowFlaw, SlowRounds};
+pub use pairs::{HitReason, PairFlaw, Work, arms_differ, hit_beside_miss, time_stays_flat};
 pub use rule::{Class, Rule};
-pub use rules::CLOCK_READS;
-pub use setup::{SETTINGS, Setup, examine_setup};
+pub use rules::{ActivityFlaw, CLOCK_READS, LoadFlaw, ResultFlaw};
+pub use setup::{CLOCK_READ_NS, SETTINGS, Setup, SetupFlaw, examine_link, examine_setup};
 pub use since::slower_than_baseline;
 
 /// The severity of a finding.
@@ -42,7 +46,7 @@ pub enum Severity {
     Critical,
 }
 
-/// A flaw that was found.
+/// A flaw that was found, as a record tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The rule that found it, such as `LL003`.
@@ -226,32 +230,20 @@ impl Evidence {
         }
     }
 
-    fn finding(
-        &self,
-        rule: Rule,
-        severity: Severity,
-        evidence: String,
-        what_to_do: &str,
-    ) -> Finding {
-        Finding {
-            rule,
-            severity,
-            scope: self.scope.clone(),
-            evidence,
-            what_to_do: what_to_do.to_owned(),
-        }
+    fn diagnosis(&self, severity: Severity, flaw: impl Into<Flaw>) -> Diagnosis {
+        Diagnosis::new(&self.scope, severity, flaw)
     }
 }
 
 /// Applies all rules to the evidence of one case; the most severe findings come first.
 #[must_use]
-pub fn examine(evidence: &Evidence) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = rules::RULES
+pub fn examine(evidence: &Evidence) -> Vec<Diagnosis> {
+    let mut found: Vec<Diagnosis> = rules::RULES
         .iter()
         .filter_map(|rule| rule(evidence))
         .collect();
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    findings
+    found.sort_by_key(|diagnosis| std::cmp::Reverse(diagnosis.severity));
+    found
 }
 
 /// The scope of findings about a case.
@@ -277,14 +269,4 @@ fn growth(case: &Case) -> Option<f64> {
         })
         .collect();
     crate::quantile::median(&ratios)
-}
-
-/// A share in percent for a sentence: whole numbers, with more digits for small ones.
-fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    match percent {
-        _ if percent > 0.0 && percent < 0.005 => "<0.01 %".to_owned(),
-        _ if percent > 0.0 && percent < 1.0 => format!("{percent:.2} %"),
-        _ => format!("{percent:.0} %"),
-    }
 }

@@ -1,6 +1,6 @@
 //! Rules about pairs of measurements.
 
-use super::{Finding, Rule, Severity, scope};
+use super::{Diagnosis, Rule, Severity, scope};
 use crate::compare;
 use crate::metric::Direction;
 use crate::record::{Case, RoundSummary};
@@ -25,10 +25,78 @@ pub struct Work {
     pub duration_ns: u64,
 }
 
+/// A flaw of a pair of measurements.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PairFlaw {
+    /// The names of the conditions that differ.
+    ArmsDiffer(Vec<&'static str>),
+    /// Hits took longer than misses.
+    HitSlowerThanMiss {
+        /// The time of a hit over that of a miss.
+        ratio: f64,
+        /// Its lower bound.
+        at_least: f64,
+        /// The reason.
+        reason: HitReason,
+    },
+    /// More work took about the same time.
+    TimeStaysFlat {
+        /// The smaller amount of work.
+        small: Work,
+        /// The larger amount.
+        large: Work,
+    },
+}
+
+/// The reason why hits took longer than misses.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum HitReason {
+    /// Misses were error replies.
+    Errors {
+        /// Error replies.
+        errors: u64,
+        /// All misses.
+        ops: u64,
+    },
+    /// Replies to hits are larger.
+    Payload {
+        /// Bytes of the reply to a hit.
+        hit: f64,
+        /// Bytes of the reply to a miss.
+        miss: f64,
+    },
+    /// Neither.
+    Unknown,
+}
+
+impl PairFlaw {
+    pub(super) fn rule(&self) -> Rule {
+        match self {
+            Self::ArmsDiffer(_) => Rule::ArmsDiffer,
+            Self::HitSlowerThanMiss { .. } => Rule::HitSlowerThanMiss,
+            Self::TimeStaysFlat { .. } => Rule::TimeStaysFlat,
+        }
+    }
+}
+
+impl Work {
+    /// The units of `larger` as a multiple of these.
+    #[must_use]
+    pub fn growth(&self, larger: &Self) -> f64 {
+        larger.units as f64 / self.units.max(1) as f64
+    }
+
+    /// The time of `larger` as a multiple of this.
+    #[must_use]
+    pub fn time_growth(&self, larger: &Self) -> f64 {
+        larger.duration_ns as f64 / self.duration_ns.max(1) as f64
+    }
+}
+
 /// Reports whether two compared cases had different conditions: payload, pipeline, mode and everything else
 /// that determines the work of an operation.
 #[must_use]
-pub fn arms_differ(a: &Case, b: &Case) -> Option<Finding> {
+pub fn arms_differ(a: &Case, b: &Case) -> Option<Diagnosis> {
     let (one, other) = (&a.scenario, &b.scenario);
     // An in-process subject has no wire, so wire settings cannot match.
     let both_wired = (one.connections == 0) == (other.connections == 0);
@@ -56,24 +124,20 @@ pub fn arms_differ(a: &Case, b: &Case) -> Option<Finding> {
     .into_iter()
     .filter_map(|(name, differs)| differs.then_some(name))
     .collect();
-    (!differences.is_empty()).then(|| Finding {
-        rule: Rule::ArmsDiffer,
-        severity: Severity::Critical,
-        scope: format!("{} compared with {}", scope(a), scope(b)),
-        evidence: format!(
-            "The two were measured under different conditions: {}.",
-            differences.join(", ")
-        ),
-        what_to_do:
-            "Measure both under the same conditions; this ratio does not compare the subjects."
-                .to_owned(),
+    let scope = format!("{} compared with {}", scope(a), scope(b));
+    (!differences.is_empty()).then(|| {
+        Diagnosis::new(
+            &scope,
+            Severity::Critical,
+            PairFlaw::ArmsDiffer(differences),
+        )
     })
 }
 
 /// Reports whether hits took longer than misses, and why. Both must come from the same rounds; with too few
 /// rounds or mixed reads there is no result.
 #[must_use]
-pub fn hit_beside_miss(hit: &Case, miss: &Case) -> Option<Finding> {
+pub fn hit_beside_miss(hit: &Case, miss: &Case) -> Option<Diagnosis> {
     let measured_so = found(hit)? >= ALL && found(miss)? <= 1.0 - ALL;
     let (ratio, at_least) = slower(hit, miss).filter(|_| measured_so)?;
     if at_least <= 1.0 + HIT_SLACK {
@@ -84,57 +148,30 @@ pub fn hit_beside_miss(hit: &Case, miss: &Case) -> Option<Finding> {
         .bytes_in_per_op
         .zip(miss.cost.bytes_in_per_op)
         .filter(|(hit, miss)| *hit > miss * LARGER);
-    let (severity, why) = if miss.error_count() > 0 {
+    let (severity, reason) = if miss.error_count() > 0 {
         let (errors, ops) = (miss.error_count(), miss.ops);
-        (
-            Severity::Critical,
-            format!(
-                "{errors} of the {ops} misses were error replies, which the server sends without a lookup"
-            ),
-        )
+        (Severity::Critical, HitReason::Errors { errors, ops })
     } else if let Some((hit, miss)) = bytes {
-        (
-            Severity::Info,
-            format!("a hit returns {hit:.0} bytes and a miss {miss:.0}"),
-        )
+        (Severity::Info, HitReason::Payload { hit, miss })
     } else {
-        (
-            Severity::Warning,
-            "their replies have similar sizes and none is an error, so the payload does not explain it".to_owned(),
-        )
+        (Severity::Warning, HitReason::Unknown)
     };
-    Some(Finding {
-        rule: Rule::HitSlowerThanMiss,
-        severity,
-        scope: format!("{} compared with {}", scope(hit), scope(miss)),
-        evidence: format!(
-            "A hit took {ratio:.2} times as long as a miss (at least {at_least:.2} times): {why}."
-        ),
-        what_to_do: match severity {
-            Severity::Critical => "Count errors separately from replies, and fix their cause.",
-            Severity::Info => "State the value size with the figures for hits, and do not average hits with misses.",
-            Severity::Warning => "Look for what only a hit does: expiry, access counters (maxmemory-policy), cold memory, decoding.",
-        }
-        .to_owned(),
-    })
+    let slower = PairFlaw::HitSlowerThanMiss {
+        ratio,
+        at_least,
+        reason,
+    };
+    let scope = format!("{} compared with {}", scope(hit), scope(miss));
+    Some(Diagnosis::new(&scope, severity, slower))
 }
 
 /// Reports work that took no more time although there was more of it: it was not done, or not waited for.
 #[must_use]
-pub fn time_stays_flat(scope: &str, small: Work, large: Work) -> Option<Finding> {
-    let growth = large.units as f64 / small.units.max(1) as f64;
-    let taken = large.duration_ns as f64 / small.duration_ns.max(1) as f64;
+pub fn time_stays_flat(scope: &str, small: Work, large: Work) -> Option<Diagnosis> {
+    let (growth, taken) = (small.growth(&large), small.time_growth(&large));
     let is_flat = growth >= LEAST_GROWTH && taken - 1.0 < GROWTH_SHARE * (growth - 1.0);
-    is_flat.then(|| Finding {
-        rule: Rule::TimeStaysFlat,
-        severity: Severity::Critical,
-        scope: scope.to_owned(),
-        evidence: format!(
-            "{growth:.1} times the operations ({} and {}) took {taken:.2} times the time.",
-            small.units, large.units,
-        ),
-        what_to_do: "Make sure that the work is done, and that its results are used and waited for: the compiler removes code whose result is not used.".to_owned(),
-    })
+    let flat = PairFlaw::TimeStaysFlat { small, large };
+    is_flat.then(|| Diagnosis::new(scope, Severity::Critical, flat))
 }
 
 /// The share of operations that found something. Errors never count as found.
@@ -159,6 +196,7 @@ fn slower(hit: &Case, miss: &Case) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::Flaw;
     use crate::record::{Cost, Scenario, Subject};
 
     /// Reads with medians of about `p50` in every round.
@@ -197,43 +235,48 @@ mod tests {
 
     #[test]
     fn slow_hit_is_explained_by_what_differs() {
-        let by_payload = hit_beside_miss(&hit(60_000, 1_030.0), &miss(30_000)).unwrap();
-        assert_eq!(
-            (
-                by_payload.rule.as_str(),
-                by_payload.severity,
-                by_payload.scope.as_str()
-            ),
-            (
-                "LL016",
-                Severity::Info,
-                "redis, hit compared with redis, miss"
-            )
-        );
-        assert_eq!(
-            by_payload.evidence,
-            "A hit took 2.00 times as long as a miss (at least 2.00 times): a hit returns 1030 bytes and a miss 5."
-        );
         let mut refused = reads("miss", 30_000, 1.0, 60.0);
         refused.errors = [("WRONGTYPE".to_owned(), 10_000)].into();
-        let by_errors = hit_beside_miss(&hit(60_000, 70.0), &refused).unwrap();
-        assert_eq!(by_errors.severity, Severity::Critical);
-        assert!(
-            by_errors
-                .evidence
-                .contains("10000 of the 10000 misses were error replies"),
-            "{}",
-            by_errors.evidence
-        );
-        let unexplained = hit_beside_miss(&hit(60_000, 7.0), &miss(30_000)).unwrap();
-        assert_eq!(unexplained.severity, Severity::Warning);
-        assert!(
-            unexplained
-                .evidence
-                .contains("the payload does not explain it"),
-            "{}",
-            unexplained.evidence
-        );
+        let (hit_bytes, miss_bytes) = (1_030.0, 5.0);
+        for (hit, miss, severity, expected) in [
+            (
+                hit(60_000, hit_bytes),
+                miss(30_000),
+                Severity::Info,
+                HitReason::Payload {
+                    hit: hit_bytes,
+                    miss: miss_bytes,
+                },
+            ),
+            (
+                hit(60_000, 70.0),
+                refused,
+                Severity::Critical,
+                HitReason::Errors {
+                    errors: 10_000,
+                    ops: 10_000,
+                },
+            ),
+            (
+                hit(60_000, 7.0),
+                miss(30_000),
+                Severity::Warning,
+                HitReason::Unknown,
+            ),
+        ] {
+            let found = hit_beside_miss(&hit, &miss).unwrap();
+            assert_eq!((found.rule().as_str(), found.severity), ("LL016", severity));
+            assert_eq!(found.scope, "redis, hit compared with redis, miss");
+            let Flaw::Pair(PairFlaw::HitSlowerThanMiss {
+                ratio,
+                at_least,
+                reason,
+            }) = found.flaw
+            else {
+                panic!("{found:?}");
+            };
+            assert_eq!((ratio, at_least, reason), (2.0, 2.0, expected));
+        }
     }
 
     #[test]
@@ -278,12 +321,15 @@ mod tests {
         let found = time_stays_flat("here", work(10_000, 1_000_000), work(20_000, 1_020_000));
         let found = found.unwrap();
         assert_eq!(
-            (found.rule.as_str(), found.severity),
+            (found.rule().as_str(), found.severity),
             ("LL017", Severity::Critical)
         );
+        let Flaw::Pair(PairFlaw::TimeStaysFlat { small, large }) = found.flaw else {
+            panic!("{found:?}");
+        };
         assert_eq!(
-            found.evidence,
-            "2.0 times the operations (10000 and 20000) took 1.02 times the time."
+            (small.growth(&large), small.time_growth(&large)),
+            (2.0, 1.02)
         );
     }
 }

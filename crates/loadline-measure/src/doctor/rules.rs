@@ -1,13 +1,13 @@
-//! The rules. Each examines the evidence and returns a finding or nothing.
+//! The rules. Each examines the evidence and returns a diagnosis or nothing.
 
-use super::{Evidence, Finding, Rule, Severity, flow, percent};
-use crate::words;
+use super::{Diagnosis, Evidence, Rule, Severity, Throttled, flow};
+use crate::metric::Metric;
 
 /// With fewer clock readings in a block, the clock's own cost affects the result.
 pub const CLOCK_READS: u64 = 1_000;
 
 /// All rules about one case.
-pub(super) const RULES: [fn(&Evidence) -> Option<Finding>; 17] = [
+pub(super) const RULES: [fn(&Evidence) -> Option<Diagnosis>; 17] = [
     connection_per_operation,
     counts_differ,
     generator_bound,
@@ -47,104 +47,223 @@ const RUN_QUEUE_WAIT: f64 = 0.05;
 const MISSES: f64 = 0.01;
 /// The shortest reliable block.
 const BLOCK_NS: u64 = 50_000_000;
-/// The growth of the response time within a block that shows an endless queue, also as a multiple of the
-/// service time.
 /// The share of the time in stalls from which they explain growing response times.
 const STALLED: f64 = 0.05;
+/// The growth of the response time within a block that shows an endless queue, also as a multiple of the
+/// service time.
 const GROWTH: f64 = 2.0;
 
-fn connection_per_operation(seen: &Evidence) -> Option<Finding> {
-    let opened = seen.observed.connections_opened?;
-    // Reconnecting and Loadline's own queries take a few connections; a connection per operation takes as
-    // many as there are operations.
-    let expected = seen
-        .connections
-        .saturating_mul(2)
-        .saturating_add(seen.ops / 100)
-        .saturating_add(20);
-    (opened > expected).then(|| {
-        seen.finding(
-            Rule::ConnectionPerOperation,
-            Severity::Critical,
-            format!(
-                "The server accepted {opened} connections during {} operations; expected {}.",
-                seen.ops, seen.connections,
-            ),
-            "Keep connections open between operations; this run mostly measured connecting.",
-        )
-    })
+/// A flaw of the load: connections, counts, the generator, and a rate that was not kept.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LoadFlaw {
+    /// The server accepted about as many connections as there were operations.
+    ConnectionPerOperation {
+        /// Connections that the server accepted.
+        opened: u64,
+        /// Operations of the generator.
+        ops: u64,
+        /// Connections of the scenario, over all rounds.
+        expected: u64,
+    },
+    /// Generator and server counted different operations.
+    CountsDiffer {
+        /// Operations that the generator counted.
+        ops: u64,
+        /// Operations that the server counted, if that is another number.
+        server_ops: Option<u64>,
+        /// Commands that the workload does not declare, with their counts.
+        undeclared: Vec<(String, u64)>,
+    },
+    /// The generator was the limit.
+    GeneratorBound {
+        /// Shares of a CPU that the generator's busiest thread and the server used, if they show it.
+        busy: Option<(f64, f64)>,
+        /// Share of the time in which the generator waited for a CPU, if it is large.
+        waited: Option<f64>,
+        /// Operations per second on a null server over those on this one, if they show it.
+        null_speedup: Option<f64>,
+    },
+    /// The generator started operations late.
+    LateStarts {
+        /// 99th percentile of the lag.
+        lag_ns: u64,
+        /// 99th percentile of the response time.
+        response_ns: u64,
+    },
+    /// Operations of an open loop that were not sent because of stalls.
+    HeldBack {
+        /// Operations that were not sent.
+        not_sent: u64,
+        /// Operations that the schedule held.
+        planned: u64,
+        /// Time in stalls.
+        stalled_ns: u64,
+    },
+    /// Operations of an open loop that were not sent.
+    NeverSent {
+        /// Operations that were not sent.
+        not_sent: u64,
+        /// Operations that the schedule held.
+        planned: u64,
+        /// Whether the server was the limit.
+        is_server: bool,
+    },
+    /// Response times of an open loop that grew within a block.
+    Growing {
+        /// The median at the end of a block over that at its beginning.
+        growth: f64,
+        /// Whether the server was the limit.
+        is_server: bool,
+    },
 }
 
-fn counts_differ(seen: &Evidence) -> Option<Finding> {
+/// A flaw of the results: samples, blocks and replies.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ResultFlaw {
+    /// Too few samples for percentiles.
+    TooFewSamples {
+        /// Samples.
+        count: u64,
+        /// Percentiles, each with the number of samples that it needs.
+        missing: Vec<(Metric, u64)>,
+    },
+    /// The duration of the shortest block, in nanoseconds.
+    ShortBlock(u64),
+    /// The fewest clock readings in a block.
+    FewClockReads(u64),
+    /// No steady state.
+    NoSteadyState,
+    /// Operations failed.
+    ErrorReplies {
+        /// Failed operations.
+        errors: u64,
+        /// All operations.
+        ops: u64,
+        /// The most frequent error.
+        main_error: Option<String>,
+    },
+    /// Reads that should find something did not: the share of those that did.
+    ReadsMiss(f64),
+}
+
+/// Other activity of the server or its machine.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ActivityFlaw {
+    /// The CPU quota of the server's control group stopped it.
+    Throttled(Throttled),
+    /// Tasks waited for a CPU.
+    Contention {
+        /// Share of the time in which tasks of the machine waited, if it is large.
+        pressure: Option<f64>,
+        /// Share of the time in which generator or server waited, if it is large.
+        waited: Option<f64>,
+    },
+    /// The server did other work.
+    ServerBusyElsewhere {
+        /// Persistence that it has on, such as "appendonly yes".
+        persistence: Vec<String>,
+        /// Keys that it evicted.
+        evicted_keys: u64,
+        /// Bytes of its memory that are swapped out.
+        swapped_bytes: u64,
+    },
+    /// The number of other clients that used the server.
+    OtherClients(u64),
+}
+
+impl LoadFlaw {
+    pub(super) fn rule(&self) -> Rule {
+        match self {
+            Self::ConnectionPerOperation { .. } => Rule::ConnectionPerOperation,
+            Self::CountsDiffer { .. } => Rule::CountsDiffer,
+            Self::GeneratorBound { .. } => Rule::GeneratorBound,
+            Self::LateStarts { .. } => Rule::LateStarts,
+            Self::HeldBack { .. } | Self::NeverSent { .. } | Self::Growing { .. } => {
+                Rule::Overloaded
+            }
+        }
+    }
+}
+
+impl ResultFlaw {
+    pub(super) fn rule(&self) -> Rule {
+        match self {
+            Self::TooFewSamples { .. } => Rule::TooFewSamples,
+            Self::ShortBlock(_) | Self::FewClockReads(_) => Rule::BlockTooShort,
+            Self::NoSteadyState => Rule::NoSteadyState,
+            Self::ErrorReplies { .. } => Rule::ErrorReplies,
+            Self::ReadsMiss(_) => Rule::ReadsMiss,
+        }
+    }
+}
+
+impl ActivityFlaw {
+    pub(super) fn rule(&self) -> Rule {
+        match self {
+            Self::Throttled(_) => Rule::Quota,
+            Self::Contention { .. } => Rule::Contention,
+            Self::ServerBusyElsewhere { .. } => Rule::ServerBusyElsewhere,
+            Self::OtherClients(_) => Rule::OtherClients,
+        }
+    }
+}
+
+fn connection_per_operation(seen: &Evidence) -> Option<Diagnosis> {
+    let opened = seen.observed.connections_opened?;
+    let (ops, expected) = (seen.ops, seen.connections);
+    // Reconnecting and Loadline's own queries take a few connections; a connection per operation takes as
+    // many as there are operations.
+    let most = expected
+        .saturating_mul(2)
+        .saturating_add(ops / 100)
+        .saturating_add(20);
+    let flaw = LoadFlaw::ConnectionPerOperation {
+        opened,
+        ops,
+        expected,
+    };
+    (opened > most).then(|| seen.diagnosis(Severity::Critical, flaw))
+}
+
+fn counts_differ(seen: &Evidence) -> Option<Diagnosis> {
     let differs = |server_ops: &u64| {
         seen.ops.abs_diff(*server_ops) as f64 / seen.ops.max(1) as f64 > COUNT_SLACK
     };
-    let counted = seen.observed.server_ops.filter(differs).map(|server_ops| {
-        let share = seen.ops.abs_diff(server_ops) as f64 / seen.ops.max(1) as f64;
-        format!(
-            "The generator counted {} operations and the server {server_ops}, a difference of {}.",
-            seen.ops,
-            percent(share),
-        )
-    });
+    let server_ops = seen.observed.server_ops.filter(differs);
     // Ignore another user's health checks.
     let least = UNDECLARED.max((seen.ops as f64 * COUNT_SLACK) as u64);
-    let extra: Vec<String> = seen
-        .observed
-        .undeclared
-        .iter()
+    let undeclared = seen.observed.undeclared.iter();
+    let undeclared: Vec<(String, u64)> = undeclared
         .filter(|(_, count)| *count > least)
-        .map(|(name, count)| format!("{count} {}", name.to_ascii_uppercase()))
+        .cloned()
         .collect();
-    let extra = (!extra.is_empty()).then(|| {
-        format!(
-            "In addition to {} operations, the server executed {}, which the workload does not declare.",
-            seen.ops,
-            extra.join(" and "),
-        )
-    });
-    let evidence: Vec<String> = counted.into_iter().chain(extra).collect();
-    (!evidence.is_empty()).then(|| {
-        seen.finding(Rule::CountsDiffer, Severity::Critical,
-            evidence.join(" "),
-            "Look for setup inside the measured time, for retries, and for other users of the server.",
-        )
+    (server_ops.is_some() || !undeclared.is_empty()).then(|| {
+        let flaw = LoadFlaw::CountsDiffer {
+            ops: seen.ops,
+            server_ops,
+            undeclared,
+        };
+        seen.diagnosis(Severity::Critical, flaw)
     })
 }
 
-fn generator_bound(seen: &Evidence) -> Option<Finding> {
+fn generator_bound(seen: &Evidence) -> Option<Diagnosis> {
+    let waited = seen.observed.run_queue_wait;
     let busy = seen
         .generator_busy
         .zip(seen.server_busy)
         .filter(|(generator, server)| {
-            of_its_chance(*generator, seen.observed.run_queue_wait) > BUSY
+            of_its_chance(*generator, waited) > BUSY
                 && of_its_chance(*server, seen.observed.server_wait) < BUSY
         });
-    let near = seen
-        .observed
-        .null_speedup
-        .filter(|times| *times < NULL_SPEEDUP);
-    let busy = busy.map(|(generator, server)| {
-        let waited = match seen.observed.run_queue_wait.filter(|waited| *waited > RUN_QUEUE_WAIT) {
-            Some(waited) => format!(" (and waited for one {} of the time)", percent(waited)),
-            None => String::new(),
-        };
-        format!(
-            "The busiest thread of the generator used {} of a CPU{waited} while the server used {}: the generator was the bottleneck.",
-            percent(generator),
-            percent(server),
-        )
-    });
-    let near = near.map(|times| {
-        format!("A null server was only {times:.2} times as fast under the same load.")
-    });
-    let evidence: Vec<String> = busy.into_iter().chain(near).collect();
-    (!evidence.is_empty()).then(|| {
-        seen.finding(Rule::GeneratorBound, Severity::Warning,
-            evidence.join(" "),
-            "Give the generator more threads (--threads) or CPUs; the measured throughput is a lower bound for the server.",
-        )
-    })
+    let null_speedup = seen.observed.null_speedup;
+    let null_speedup = null_speedup.filter(|times| *times < NULL_SPEEDUP);
+    let bound = LoadFlaw::GeneratorBound {
+        busy,
+        waited: waited.filter(|waited| *waited > RUN_QUEUE_WAIT),
+        null_speedup,
+    };
+    (busy.is_some() || null_speedup.is_some()).then(|| seen.diagnosis(Severity::Warning, bound))
 }
 
 /// The share of the time in which a thread ran, without the time it waited for a CPU: on a machine short of
@@ -153,35 +272,23 @@ fn of_its_chance(busy: f64, waited: Option<f64>) -> f64 {
     busy / (1.0 - waited.unwrap_or(0.0)).max(LEAST_CHANCE)
 }
 
-fn late_starts(seen: &Evidence) -> Option<Finding> {
-    let (lag, response) = (seen.lag?.p99?, seen.response.p99?);
-    let share = lag as f64 / response.max(1) as f64;
-    (share > LAG_SHARE).then(|| {
-        seen.finding(Rule::LateStarts, Severity::Warning, format!(
-            "The generator itself started operations late: the p99 of its lag is {}, which is {} of the reported p99 of {}.",
-            words::duration(lag as f64), percent(share), words::duration(response as f64),
-        ), "Lower --rate, add --threads, or give the generator a CPU of its own.")
-    })
+fn late_starts(seen: &Evidence) -> Option<Diagnosis> {
+    let (lag_ns, response_ns) = (seen.lag?.p99?, seen.response.p99?);
+    let late = LoadFlaw::LateStarts {
+        lag_ns,
+        response_ns,
+    };
+    (lag_ns as f64 / response_ns.max(1) as f64 > LAG_SHARE)
+        .then(|| seen.diagnosis(Severity::Warning, late))
 }
 
 /// The server's own quota, which looks like contention: it waits although CPUs are free.
-fn throttled(seen: &Evidence) -> Option<Finding> {
-    let periods = seen
-        .observed
-        .server_throttled
-        .filter(super::Throttled::is_limit)?;
-    Some(seen.finding(
-        Rule::Quota,
-        Severity::Warning,
-        format!(
-            "The CPU quota of the server's control group stopped it in {} of {} periods: the quota is the server's limit, and the waits are in its tail.",
-            periods.throttled, periods.periods
-        ),
-        "Give the server more CPU time (cpu.max or cpu.cfs_quota_us of its control group, the CPU limit of its container), or report the figures as those of this quota.",
-    ))
+fn throttled(seen: &Evidence) -> Option<Diagnosis> {
+    let periods = seen.observed.server_throttled.filter(Throttled::is_limit)?;
+    Some(seen.diagnosis(Severity::Warning, ActivityFlaw::Throttled(periods)))
 }
 
-fn contention(seen: &Evidence) -> Option<Finding> {
+fn contention(seen: &Evidence) -> Option<Diagnosis> {
     // Tasks that a quota stops wait for a CPU too, but for none that others use.
     let pressure = seen.observed.cpu_pressure.filter(|share| *share > PRESSURE);
     let pressure = pressure.filter(|_| !seen.is_throttled());
@@ -190,171 +297,82 @@ fn contention(seen: &Evidence) -> Option<Finding> {
         .run_queue_wait
         .unwrap_or(0.0)
         .max(seen.observed.server_wait.unwrap_or(0.0));
-    let waiting = Some(waited).filter(|share| *share > RUN_QUEUE_WAIT);
-    let evidence = match (pressure, waiting) {
-        (None, None) => return None,
-        (Some(pressure), None) => format!(
-            "Tasks waited for a CPU {} of the time (pressure stall).",
-            percent(pressure)
-        ),
-        (None, Some(waiting)) => format!(
-            "Generator or server waited for a CPU {} of their time.",
-            percent(waiting)
-        ),
-        (Some(pressure), Some(waiting)) => format!(
-            "Tasks waited for a CPU {} of the time (pressure stall), generator or server {} of theirs.",
-            percent(pressure),
-            percent(waiting),
-        ),
-    };
-    let advice = "Stop other programs on this machine, or pin server and generator to separate CPUs. Tails include scheduling delays. A ratio is quoted only where A against A, in the same rounds, would be level within 20 %.";
-    Some(seen.finding(Rule::Contention, Severity::Warning, evidence, advice))
+    let waited = Some(waited).filter(|share| *share > RUN_QUEUE_WAIT);
+    let contention = ActivityFlaw::Contention { pressure, waited };
+    (pressure.is_some() || waited.is_some()).then(|| seen.diagnosis(Severity::Warning, contention))
 }
 
-fn too_few_samples(seen: &Evidence) -> Option<Finding> {
-    let (count, response) = (seen.response.count, &seen.response);
+fn too_few_samples(seen: &Evidence) -> Option<Diagnosis> {
+    let response = &seen.response;
     let needs = [
-        ("p50", response.p50, 200),
-        ("p99", response.p99, 10_000),
-        ("p99.9", response.p999, 100_000),
+        (Metric::P50, response.p50, 200),
+        (Metric::P99, response.p99, 10_000),
+        (Metric::P999, response.p999, 100_000),
     ];
-    let missing: Vec<String> = needs
-        .iter()
-        .filter(|(_, value, _)| value.is_none())
-        .map(|(name, _, needed)| format!("{name} (needs {needed})"))
+    let missing = needs.into_iter().filter(|(_, value, _)| value.is_none());
+    let missing: Vec<(Metric, u64)> = missing
+        .map(|(metric, _, needed)| (metric, needed))
         .collect();
-    (!missing.is_empty()).then(|| {
-        seen.finding(
-            Rule::TooFewSamples,
-            Severity::Info,
-            format!("{count} samples are too few for {}.", missing.join(", ")),
-            "Run longer (--duration, --ops, --rounds) if you need that percentile.",
-        )
-    })
+    let count = response.count;
+    (!missing.is_empty())
+        .then(|| seen.diagnosis(Severity::Info, ResultFlaw::TooFewSamples { count, missing }))
 }
 
-fn error_replies(seen: &Evidence) -> Option<Finding> {
+fn error_replies(seen: &Evidence) -> Option<Diagnosis> {
     (seen.errors > 0).then(|| {
-        let share = percent(seen.errors as f64 / seen.ops.max(1) as f64);
-        let kind = seen
-            .main_error
-            .as_ref()
-            .map(|kind| format!(", most of them {kind}"))
-            .unwrap_or_default();
-        seen.finding(
-            Rule::ErrorReplies,
-            Severity::Critical,
-            format!(
-                "{} of {} operations ({share}) failed{kind}.",
-                seen.errors, seen.ops,
-            ),
-            "Fix the cause before using the times: error replies are often faster than real ones.",
-        )
+        let failed = ResultFlaw::ErrorReplies {
+            errors: seen.errors,
+            ops: seen.ops,
+            main_error: seen.main_error.clone(),
+        };
+        seen.diagnosis(Severity::Critical, failed)
     })
 }
 
-fn reads_miss(seen: &Evidence) -> Option<Finding> {
+fn reads_miss(seen: &Evidence) -> Option<Diagnosis> {
     let hits = seen
         .hit_ratio
         .filter(|hits| seen.reads_should_hit && *hits < 1.0 - MISSES)?;
-    Some(seen.finding(Rule::ReadsMiss, Severity::Warning,
-        format!("Only {} of the reads found their key.", percent(hits),),
-        "Load the key space before measuring, and check whether keys expire or are evicted; a miss costs less than a hit.",
-    ))
+    Some(seen.diagnosis(Severity::Warning, ResultFlaw::ReadsMiss(hits)))
 }
 
-fn server_busy_elsewhere(seen: &Evidence) -> Option<Finding> {
-    let mut active = Vec::new();
-    if !seen.observed.persistence.is_empty() {
-        active.push(format!(
-            "it persists ({})",
-            seen.observed.persistence.join(", ")
-        ));
-    }
-    if let Some(keys) = seen.observed.evicted_keys.filter(|keys| *keys > 0) {
-        active.push(format!("it evicted {keys} keys"));
-    }
-    if let Some(bytes) = seen.observed.swapped_bytes.filter(|bytes| *bytes > 0) {
-        active.push(format!("{bytes} bytes of its memory are swapped out"));
-    }
-    (!active.is_empty()).then(|| {
-        seen.finding(
-            Rule::ServerBusyElsewhere,
-            Severity::Warning,
-            format!("The server did other work as well: {}.", active.join("; "),),
-            "Disable it for the measurement, or state with the figures that it was enabled.",
-        )
+fn server_busy_elsewhere(seen: &Evidence) -> Option<Diagnosis> {
+    let observed = &seen.observed;
+    let evicted_keys = observed.evicted_keys.unwrap_or(0);
+    let swapped_bytes = observed.swapped_bytes.unwrap_or(0);
+    let is_idle = observed.persistence.is_empty() && evicted_keys == 0 && swapped_bytes == 0;
+    (!is_idle).then(|| {
+        let work = ActivityFlaw::ServerBusyElsewhere {
+            persistence: observed.persistence.clone(),
+            evicted_keys,
+            swapped_bytes,
+        };
+        seen.diagnosis(Severity::Warning, work)
     })
 }
 
-fn other_clients(seen: &Evidence) -> Option<Finding> {
+fn other_clients(seen: &Evidence) -> Option<Diagnosis> {
     let clients = seen.observed.other_clients.filter(|clients| *clients > 0)?;
-    Some(seen.finding(
-        Rule::OtherClients,
-        Severity::Warning,
-        format!(
-            "{clients} other {} active on the server during the run.",
-            if clients == 1 {
-                "client was"
-            } else {
-                "clients were"
-            },
-        ),
-        "Measure a server that has no other users.",
-    ))
+    Some(seen.diagnosis(Severity::Warning, ActivityFlaw::OtherClients(clients)))
 }
 
-fn block_too_short(seen: &Evidence) -> Option<Finding> {
+fn block_too_short(seen: &Evidence) -> Option<Diagnosis> {
     let short = seen.shortest_block_ns.filter(|ns| *ns < BLOCK_NS);
     let few = seen
         .observed
         .clock_reads
         .filter(|reads| *reads < CLOCK_READS);
-    let evidence = match (short, few) {
-        (None, None) => return None,
-        (Some(ns), _) => format!(
-            "The shortest block took {:.1} ms; results of blocks below 50 ms are unreliable.",
-            ns as f64 / 1e6
-        ),
-        (None, Some(reads)) => format!(
-            "A block read the clock only {reads} times; results with fewer than {CLOCK_READS} readings are unreliable."
-        ),
-    };
-    Some(seen.finding(
-        Rule::BlockTooShort,
-        Severity::Warning,
-        evidence,
-        "Give each block more time (--duration) or more operations (--ops).",
-    ))
+    let flaw = short.map(ResultFlaw::ShortBlock);
+    let flaw = flaw.or(few.map(ResultFlaw::FewClockReads))?;
+    Some(seen.diagnosis(Severity::Warning, flaw))
 }
 
-fn no_steady_state(seen: &Evidence) -> Option<Finding> {
-    (seen.steady == Some(false)).then(|| {
-        seen.finding(
-            Rule::NoSteadyState,
-            Severity::Warning,
-            "No steady state: the medians kept shifting during the warm-up or over the rounds."
-                .to_owned(),
-            "Warm up longer (--warmup), and look for growth: memory, key space, clock speed.",
-        )
-    })
+fn no_steady_state(seen: &Evidence) -> Option<Diagnosis> {
+    (seen.steady == Some(false))
+        .then(|| seen.diagnosis(Severity::Warning, ResultFlaw::NoSteadyState))
 }
 
-/// Operations that were not sent because of stalls.
-fn unsent_for_stalls(seen: &Evidence, not_sent: u64, planned: u64, stalled_ns: u64) -> Finding {
-    seen.finding(
-        Rule::Overloaded,
-        Severity::Critical,
-        format!(
-            "After stalls of {} in total, {not_sent} of {planned} planned operations ({}) were never sent: the percentiles are lower bounds.",
-            words::duration(stalled_ns as f64),
-            percent(not_sent as f64 / planned.max(1) as f64),
-        ),
-        "Look for the cause of the stalls (LL037), and repeat the run without them.",
-    )
-}
-
-fn overloaded(seen: &Evidence) -> Option<Finding> {
+fn overloaded(seen: &Evidence) -> Option<Diagnosis> {
     let planned = seen.planned?;
     let not_sent = seen.not_sent.unwrap_or(0);
     let queued = seen
@@ -364,10 +382,6 @@ fn overloaded(seen: &Evidence) -> Option<Finding> {
         .map(|(response, service)| response / service.max(1.0));
     let stalled_ns: u64 = seen.stalls.iter().map(|stall| stall.length_ns).sum();
     let stalled = stalled_ns as f64 / seen.measured_ns.max(1) as f64;
-    // Operations queue during a stall at any rate.
-    if not_sent > 0 && not_sent as f64 <= planned as f64 * stalled {
-        return Some(unsent_for_stalls(seen, not_sent, planned, stalled_ns));
-    }
     let growth = seen.response_growth.filter(|growth| {
         *growth > GROWTH && queued.is_some_and(|times| times > GROWTH) && stalled < STALLED
     });
@@ -375,25 +389,22 @@ fn overloaded(seen: &Evidence) -> Option<Finding> {
     let is_server = seen
         .server_busy
         .is_some_and(|busy| of_its_chance(busy, seen.observed.server_wait) > BUSY);
-    let limit = if is_server {
-        "The rate exceeds the capacity of the target"
-    } else {
-        "The rate was not kept"
+    let flaw = match not_sent {
+        0 => LoadFlaw::Growing {
+            growth: growth?,
+            is_server,
+        },
+        // Operations queue during a stall at any rate.
+        _ if not_sent as f64 <= planned as f64 * stalled => LoadFlaw::HeldBack {
+            not_sent,
+            planned,
+            stalled_ns,
+        },
+        _ => LoadFlaw::NeverSent {
+            not_sent,
+            planned,
+            is_server,
+        },
     };
-    let evidence = match (not_sent, growth) {
-        (0, None) => return None,
-        (0, Some(growth)) => {
-            format!("{limit}: the median response time grew {growth:.1}-fold within a block.",)
-        }
-        _ => format!(
-            "{limit}: {not_sent} of {planned} planned operations ({}) were never sent.",
-            percent(not_sent as f64 / planned.max(1) as f64),
-        ),
-    };
-    Some(seen.finding(
-        Rule::Overloaded,
-        Severity::Critical,
-        evidence,
-        "Lower --rate: these response times are those of a queue that keeps growing.",
-    ))
+    Some(seen.diagnosis(Severity::Critical, flaw))
 }

@@ -1,11 +1,10 @@
 //! Detects a machine that is slower than during the runs of a baseline.
 
-use super::flow::SLOW;
-use super::{Finding, Rule, Severity};
+use super::flow::{FlowFlaw, SLOW};
+use super::{Diagnosis, Severity};
 use crate::gate::{Baseline, BaselineRun};
 use crate::metric::Metric;
 use crate::quantile::median;
-use crate::words;
 
 /// Whether the machine was slow during `run`: the echo and the CPU time per operation of both sides are above those
 /// of the best run of `baseline`, in the median over the cases. A server that became slower by itself changes
@@ -13,7 +12,7 @@ use crate::words;
 ///
 /// `None` also if the baseline lacks the evidence.
 #[must_use]
-pub fn slower_than_baseline(baseline: &Baseline, run: &BaselineRun) -> Option<Finding> {
+pub fn slower_than_baseline(baseline: &Baseline, run: &BaselineRun) -> Option<Diagnosis> {
     let names: Vec<&String> = run.cases.keys().collect();
     // The figure as a multiple of the baseline's best, as a median over the cases that have it.
     let times = |figure: fn(&BaselineRun, &str) -> Option<f64>| {
@@ -28,18 +27,12 @@ pub fn slower_than_baseline(baseline: &Baseline, run: &BaselineRun) -> Option<Fi
     let client = times(|run, name| cpu(run, name, Metric::ClientCpu))?;
     let server = times(|run, name| cpu(run, name, Metric::ServerCpu));
     let cpu = server.map_or(client, |server| client.min(server));
-    (echo > SLOW && cpu > SLOW).then(|| Finding {
-        rule: Rule::SlowMachine,
-        severity: Severity::Warning,
-        scope: String::new(),
-        evidence: format!(
-            "The machine was slower than in the best of the {} of the baseline: an echo took {} and an operation {} the CPU time.",
-            words::plural(baseline.runs.len() as u64, "run"),
-            words::ratio(echo),
-            words::ratio(cpu),
-        ),
-        what_to_do: "The gate takes the echo out of times; absolute limits and CPU times are affected. Repeat when the machine is less busy.".to_owned(),
-    })
+    let slower = FlowFlaw::SlowerThanBaseline {
+        runs: baseline.runs.len() as u64,
+        echo,
+        cpu,
+    };
+    (echo > SLOW && cpu > SLOW).then(|| Diagnosis::new("", Severity::Warning, slower))
 }
 
 fn cpu(run: &BaselineRun, case: &str, metric: Metric) -> Option<f64> {
@@ -50,6 +43,7 @@ fn cpu(run: &BaselineRun, case: &str, metric: Metric) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::{Flaw, Rule};
     use crate::gate::{BaselineCase, Measured};
     use crate::record::Environment;
 
@@ -95,11 +89,14 @@ mod tests {
             run(20_000.0, 800.0, Some(2_000.0)),
         ]);
         let found = slower_than_baseline(&held, &run(28_000.0, 1_200.0, Some(2_600.0))).unwrap();
-        assert_eq!(found.rule, Rule::SlowMachine);
         assert_eq!(
-            found.evidence,
-            "The machine was slower than in the best of the 2 runs of the baseline: an echo took 1.40x and an operation 1.30x the CPU time."
+            (found.rule(), found.scope.as_str()),
+            (Rule::SlowMachine, "")
         );
+        let Flaw::Flow(FlowFlaw::SlowerThanBaseline { runs, echo, cpu }) = found.flaw else {
+            panic!("{found:?}");
+        };
+        assert_eq!((runs, echo, cpu), (2, 1.4, 1.3));
         // Without the server's CPU time, that of the generator decides.
         assert!(slower_than_baseline(&held, &run(28_000.0, 1_200.0, None)).is_some());
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::metric::Metric;
 use crate::record::{
     CpuPauses, Interval, Pacing, RoundSummary, Scenario, Stall, StallCause, Subject, SubjectKind,
     ValueBytes,
@@ -72,14 +73,17 @@ fn clean() -> Evidence {
     }
 }
 
-/// The findings after one change: numbers of the rules and the evidence.
-fn after(change: impl FnOnce(&mut Evidence)) -> Vec<(String, String)> {
+/// The diagnoses after one change.
+fn after(change: impl FnOnce(&mut Evidence)) -> Vec<Diagnosis> {
     let mut evidence = clean();
     change(&mut evidence);
     examine(&evidence)
-        .into_iter()
-        .map(|finding| (finding.rule.to_string(), finding.evidence))
-        .collect()
+}
+
+/// The only flaw after one change, and its rule.
+fn flaw_after(change: impl FnOnce(&mut Evidence)) -> (String, Flaw) {
+    let [found] = <[Diagnosis; 1]>::try_from(after(change)).unwrap();
+    (found.rule().to_string(), found.flaw)
 }
 
 fn slow_service(evidence: &mut Evidence) {
@@ -131,186 +135,302 @@ fn short(round: u64, cause: StallCause) -> Stall {
     }
 }
 
-/// A rule, the change that makes it fire, and what it then says.
-const FIRES: [(&str, Change, &str); 32] = [
-    (
-        "LL037",
-        |e| e.stalls = vec![frozen()],
-        "No reply arrived for 1.00 s, from 2.40 s into round 1, with 9870 operations in flight: the server did not answer.",
-    ),
-    (
-        "LL037",
-        |e| e.stalls = vec![short(0, StallCause::Host), short(3, StallCause::Generator)],
-        "In total, 2 stalls took 50.0 ms (0.83 % of the time); by cause: 1 generator, 1 host.",
-    ),
-    (
-        "LL037",
-        |e| e.stalls = vec![short(2, StallCause::ServerOrPath)],
-        "from 40.0 ms into round 3, with 20 operations in flight: the server or the path to it did not deliver",
-    ),
-    (
-        "LL035",
-        |e| e.observed.steal = Some(0.04),
-        "The host took 4 % of the CPU time (steal).",
-    ),
-    (
-        "LL035",
-        |e| e.cpu_pauses.as_mut().unwrap().longest_ns = 25_000_000,
-        "did not run 0.50 % of the time: 30 pauses, the longest 25.0 ms",
-    ),
-    (
-        "LL035",
-        |e| e.cpu_pauses.as_mut().unwrap().total_ns = 240_000_000,
-        "did not run 2 % of the time",
-    ),
-    (
-        "LL036",
-        |e| e.slow_rounds.as_mut().unwrap().slow = 5,
-        "slow in 5 of 24 rounds: an echo took up to 1.40x its best and an operation took up to 1.30x the CPU time",
-    ),
-    (
-        "LL036",
-        |e| {
-            let rounds = e.slow_rounds.as_mut().unwrap();
-            (rounds.slow, rounds.echo) = (24, None);
-        },
-        "slow in 24 of 24 rounds: an operation took",
-    ),
-    (
-        "LL001",
-        |e| e.observed.connections_opened = Some(199_000),
-        "accepted 199000 connections during 200000 operations; expected 500",
-    ),
-    (
-        "LL002",
-        |e| e.observed.server_ops = Some(200_201),
-        "counted 200000 operations and the server 200201, a difference of 0.10 %",
-    ),
-    (
-        "LL002",
-        |e| e.observed.server_ops = Some(100_000),
-        "a difference of 50 %",
-    ),
-    (
-        "LL002",
-        |e| e.observed.undeclared = vec![("set".to_owned(), 200_000), ("del".to_owned(), 201)],
-        "executed 200000 SET and 201 DEL, which the workload does not declare",
-    ),
-    (
-        "LL002",
-        |e| {
-            e.observed.server_ops = Some(100_000);
-            e.observed.undeclared = vec![("set".to_owned(), 100_000)];
-        },
-        "a difference of 50 %. In addition to 200000 operations, the server executed 100000 SET",
-    ),
-    (
-        "LL003",
-        |e| e.observed.null_speedup = Some(1.49),
-        "null server was only 1.49 times as fast",
-    ),
-    (
-        "LL003",
-        |e| (e.generator_busy, e.server_busy) = (Some(0.97), Some(0.4)),
-        "used 97 % of a CPU while the server used 40 %",
-    ),
-    (
-        "LL004",
-        |e| e.lag.as_mut().unwrap().p99 = Some(24_000),
-        "is 24.0 us, which is 24 % of the reported p99 of 100 us",
-    ),
-    (
-        "LL005",
-        |e| e.observed.cpu_pressure = Some(0.5),
-        "waited for a CPU 50 % of the time (pressure stall)",
-    ),
-    (
-        "LL005",
-        |e| e.observed.run_queue_wait = Some(0.06),
-        "Generator or server waited for a CPU 6 %",
-    ),
-    (
-        "LL005",
-        |e| (e.observed.cpu_pressure, e.observed.run_queue_wait) = (Some(0.5), Some(0.06)),
-        "50 % of the time (pressure stall), generator or server 6 %",
-    ),
-    (
-        "LL005",
-        |e| e.observed.server_wait = Some(0.07),
-        "Generator or server waited for a CPU 7 %",
-    ),
-    (
-        "LL006",
-        |e| e.response.p999 = None,
-        "200000 samples are too few for p99.9 (needs 100000)",
-    ),
-    (
-        "LL007",
-        |e| (e.errors, e.main_error) = (20, Some("WRONGTYPE".to_owned())),
-        "20 of 200000 operations (0.01 %) failed, most of them WRONGTYPE",
-    ),
-    (
-        "LL008",
-        |e| e.hit_ratio = Some(0.63),
-        "Only 63 % of the reads",
-    ),
-    (
-        "LL009",
-        |e| e.observed.persistence = vec!["appendonly yes".to_owned()],
-        "it persists (appendonly yes)",
-    ),
-    (
-        "LL009",
-        |e| (e.observed.evicted_keys, e.observed.swapped_bytes) = (Some(5), Some(4_096)),
-        "it evicted 5 keys; 4096 bytes of its memory are swapped out",
-    ),
-    (
-        "LL010",
-        |e| e.observed.other_clients = Some(1),
-        "1 other client was active",
-    ),
-    (
-        "LL011",
-        |e| e.shortest_block_ns = Some(49_000_000),
-        "took 49.0 ms",
-    ),
-    (
-        "LL011",
-        |e| e.observed.clock_reads = Some(999),
-        "only 999 times",
-    ),
-    ("LL012", |e| e.steady = Some(false), "No steady state"),
-    (
-        "LL013",
-        |e| e.not_sent = Some(500),
-        "500 of 200000 planned operations (0.25 %) were never sent",
-    ),
-    (
-        "LL013",
-        |e| {
-            slow_service(e);
-            e.response_growth = Some(8.0);
-        },
-        "grew 8.0-fold",
-    ),
-    (
-        "LL010",
-        |e| e.observed.other_clients = Some(3),
-        "3 other clients were active",
-    ),
-];
+/// The flaw of those stalls.
+fn stalls(all: &[Stall], share: f64, causes: &[(StallCause, usize)]) -> Flaw {
+    let flaw = FlowFlaw::Stalls {
+        longest: all[0].clone(),
+        is_in_process: false,
+        is_throttled: false,
+        count: all.len(),
+        total_ns: all.iter().map(|stall| stall.length_ns).sum(),
+        share,
+        causes: causes.to_vec(),
+    };
+    flaw.into()
+}
 
 #[test]
-fn every_rule_fires_on_its_evidence_and_no_other_does() {
-    for (rule, change, evidence) in FIRES {
-        let found = after(change);
-        assert_eq!(found.len(), 1, "{rule}: {found:?}");
-        assert_eq!(found[0].0, rule);
-        assert!(
-            found[0].1.contains(evidence),
-            "{} should say {evidence}",
-            found[0].1
-        );
+fn rules_about_the_flow_fire_on_their_evidence_and_no_other_does() {
+    let pauses = clean().cpu_pauses.unwrap();
+    let rounds = clean().slow_rounds.unwrap();
+    let two = [short(3, StallCause::Generator), short(0, StallCause::Host)];
+    let steal = |stolen, paused| Flaw::from(FlowFlaw::Steal { stolen, paused });
+    let frozen_once = [(StallCause::Server, 1)];
+    let both = [(StallCause::Generator, 1), (StallCause::Host, 1)];
+    let longest = CpuPauses {
+        longest_ns: 25_000_000,
+        ..pauses
+    };
+    let total = CpuPauses {
+        total_ns: 240_000_000,
+        ..pauses
+    };
+    let some = SlowRounds { slow: 5, ..rounds };
+    let all = SlowRounds {
+        slow: 24,
+        echo: None,
+        ..rounds
+    };
+    let table: [(&str, Change, Flaw); 7] = [
+        (
+            "LL037",
+            |e| e.stalls = vec![frozen()],
+            stalls(&[frozen()], 1.0 / 6.0, &frozen_once),
+        ),
+        (
+            "LL037",
+            |e| e.stalls = vec![short(0, StallCause::Host), short(3, StallCause::Generator)],
+            stalls(&two, 50.0 / 6_000.0, &both),
+        ),
+        (
+            "LL035",
+            |e| e.observed.steal = Some(0.04),
+            steal(Some(0.04), None),
+        ),
+        (
+            "LL035",
+            |e| e.cpu_pauses.as_mut().unwrap().longest_ns = 25_000_000,
+            steal(None, Some((longest, 0.005))),
+        ),
+        (
+            "LL035",
+            |e| e.cpu_pauses.as_mut().unwrap().total_ns = 240_000_000,
+            steal(None, Some((total, 0.02))),
+        ),
+        (
+            "LL036",
+            |e| e.slow_rounds.as_mut().unwrap().slow = 5,
+            FlowFlaw::SlowRounds(some).into(),
+        ),
+        (
+            "LL036",
+            |e| {
+                let rounds = e.slow_rounds.as_mut().unwrap();
+                (rounds.slow, rounds.echo) = (24, None);
+            },
+            FlowFlaw::SlowRounds(all).into(),
+        ),
+    ];
+    for (rule, change, flaw) in table {
+        assert_eq!(flaw_after(change), (rule.to_owned(), flaw));
+    }
+}
+
+#[test]
+fn rules_about_counts_and_the_generator_fire_on_their_evidence_and_no_other_does() {
+    let counts = |server_ops, undeclared: &[(&str, u64)]| LoadFlaw::CountsDiffer {
+        ops: 200_000,
+        server_ops,
+        undeclared: undeclared
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect(),
+    };
+    let bound = |busy, null_speedup| LoadFlaw::GeneratorBound {
+        busy,
+        waited: None,
+        null_speedup,
+    };
+    let table: [(&str, Change, LoadFlaw); 6] = [
+        (
+            "LL001",
+            |e| e.observed.connections_opened = Some(199_000),
+            LoadFlaw::ConnectionPerOperation {
+                opened: 199_000,
+                ops: 200_000,
+                expected: 500,
+            },
+        ),
+        (
+            "LL002",
+            |e| e.observed.server_ops = Some(200_201),
+            counts(Some(200_201), &[]),
+        ),
+        (
+            "LL002",
+            |e| e.observed.undeclared = vec![("set".to_owned(), 200_000), ("del".to_owned(), 201)],
+            counts(None, &[("set", 200_000), ("del", 201)]),
+        ),
+        (
+            "LL002",
+            |e| {
+                e.observed.server_ops = Some(100_000);
+                e.observed.undeclared = vec![("set".to_owned(), 100_000)];
+            },
+            counts(Some(100_000), &[("set", 100_000)]),
+        ),
+        (
+            "LL003",
+            |e| e.observed.null_speedup = Some(1.49),
+            bound(None, Some(1.49)),
+        ),
+        (
+            "LL003",
+            |e| (e.generator_busy, e.server_busy) = (Some(0.97), Some(0.4)),
+            bound(Some((0.97, 0.4)), None),
+        ),
+    ];
+    for (rule, change, flaw) in table {
+        assert_eq!(flaw_after(change), (rule.to_owned(), flaw.into()));
+    }
+}
+
+#[test]
+fn rules_about_a_rate_fire_on_their_evidence_and_no_other_does() {
+    let growing = |is_server| LoadFlaw::Growing {
+        growth: 8.0,
+        is_server,
+    };
+    let table: [(&str, Change, LoadFlaw); 4] = [
+        (
+            "LL004",
+            |e| e.lag.as_mut().unwrap().p99 = Some(24_000),
+            LoadFlaw::LateStarts {
+                lag_ns: 24_000,
+                response_ns: 100_000,
+            },
+        ),
+        (
+            "LL013",
+            |e| e.not_sent = Some(500),
+            LoadFlaw::NeverSent {
+                not_sent: 500,
+                planned: 200_000,
+                is_server: true,
+            },
+        ),
+        (
+            "LL013",
+            |e| {
+                slow_service(e);
+                e.response_growth = Some(8.0);
+            },
+            growing(true),
+        ),
+        (
+            "LL013",
+            |e| {
+                slow_service(e);
+                (e.response_growth, e.server_busy) = (Some(8.0), None);
+            },
+            growing(false),
+        ),
+    ];
+    for (rule, change, flaw) in table {
+        assert_eq!(flaw_after(change), (rule.to_owned(), flaw.into()));
+    }
+}
+
+#[test]
+fn rules_about_results_fire_on_their_evidence_and_no_other_does() {
+    let missing = |count, missing: &[(Metric, u64)]| ResultFlaw::TooFewSamples {
+        count,
+        missing: missing.to_vec(),
+    };
+    let table: [(&str, Change, ResultFlaw); 7] = [
+        (
+            "LL006",
+            |e| e.response.p999 = None,
+            missing(200_000, &[(Metric::P999, 100_000)]),
+        ),
+        (
+            "LL006",
+            |e| {
+                (e.response.p50, e.response.p99, e.response.p999) = (None, None, None);
+                e.response.count = 150;
+            },
+            missing(
+                150,
+                &[
+                    (Metric::P50, 200),
+                    (Metric::P99, 10_000),
+                    (Metric::P999, 100_000),
+                ],
+            ),
+        ),
+        (
+            "LL007",
+            |e| (e.errors, e.main_error) = (20, Some("WRONGTYPE".to_owned())),
+            ResultFlaw::ErrorReplies {
+                errors: 20,
+                ops: 200_000,
+                main_error: Some("WRONGTYPE".to_owned()),
+            },
+        ),
+        (
+            "LL008",
+            |e| e.hit_ratio = Some(0.63),
+            ResultFlaw::ReadsMiss(0.63),
+        ),
+        (
+            "LL011",
+            |e| e.shortest_block_ns = Some(49_000_000),
+            ResultFlaw::ShortBlock(49_000_000),
+        ),
+        (
+            "LL011",
+            |e| e.observed.clock_reads = Some(999),
+            ResultFlaw::FewClockReads(999),
+        ),
+        (
+            "LL012",
+            |e| e.steady = Some(false),
+            ResultFlaw::NoSteadyState,
+        ),
+    ];
+    for (rule, change, flaw) in table {
+        assert_eq!(flaw_after(change), (rule.to_owned(), flaw.into()));
+    }
+}
+
+#[test]
+fn rules_about_activity_fire_on_their_evidence_and_no_other_does() {
+    let contention = |pressure, waited| ActivityFlaw::Contention { pressure, waited };
+    let work =
+        |persistence: &[&str], evicted_keys, swapped_bytes| ActivityFlaw::ServerBusyElsewhere {
+            persistence: persistence.iter().map(|&kind| kind.to_owned()).collect(),
+            evicted_keys,
+            swapped_bytes,
+        };
+    let table: [(&str, Change, ActivityFlaw); 7] = [
+        (
+            "LL005",
+            |e| e.observed.cpu_pressure = Some(0.5),
+            contention(Some(0.5), None),
+        ),
+        (
+            "LL005",
+            |e| e.observed.run_queue_wait = Some(0.06),
+            contention(None, Some(0.06)),
+        ),
+        (
+            "LL005",
+            |e| (e.observed.cpu_pressure, e.observed.run_queue_wait) = (Some(0.5), Some(0.06)),
+            contention(Some(0.5), Some(0.06)),
+        ),
+        (
+            "LL005",
+            |e| e.observed.server_wait = Some(0.07),
+            contention(None, Some(0.07)),
+        ),
+        (
+            "LL009",
+            |e| e.observed.persistence = vec!["appendonly yes".to_owned()],
+            work(&["appendonly yes"], 0, 0),
+        ),
+        (
+            "LL009",
+            |e| (e.observed.evicted_keys, e.observed.swapped_bytes) = (Some(5), Some(4_096)),
+            work(&[], 5, 4_096),
+        ),
+        (
+            "LL010",
+            |e| e.observed.other_clients = Some(3),
+            ActivityFlaw::OtherClients(3),
+        ),
+    ];
+    for (rule, change, flaw) in table {
+        assert_eq!(flaw_after(change), (rule.to_owned(), flaw.into()));
     }
 }
 
@@ -348,48 +468,25 @@ fn generator_that_waits_for_a_cpu_is_the_limit_too() {
         (e.generator_busy, e.observed.run_queue_wait) = (Some(0.5), Some(0.45));
         (e.server_busy, e.observed.server_wait) = (Some(0.2), Some(0.1));
     });
-    let rules: Vec<&str> = found.iter().map(|(rule, _)| rule.as_str()).collect();
-    assert_eq!(rules, ["LL003", "LL005"]);
-    assert!(
-        found[0].1.contains(
-            "used 50 % of a CPU (and waited for one 45 % of the time) while the server used 20 %"
-        ),
-        "{}",
-        found[0].1
-    );
+    let rules: Vec<Rule> = found.iter().map(Diagnosis::rule).collect();
+    assert_eq!(rules, [Rule::GeneratorBound, Rule::Contention]);
+    let bound = LoadFlaw::GeneratorBound {
+        busy: Some((0.5, 0.2)),
+        waited: Some(0.45),
+        null_speedup: None,
+    };
+    assert_eq!(found[0].flaw, bound.into());
     // One that rests whenever it gets a CPU is short of CPUs, and not of speed.
     let resting = after(|e| {
         (e.generator_busy, e.observed.run_queue_wait) = (Some(0.15), Some(0.73));
         (e.server_busy, e.observed.server_wait) = (Some(0.05), Some(0.3));
     });
-    assert_eq!(resting[0].0, "LL005");
+    assert_eq!(resting[0].rule(), Rule::Contention);
     let starved = after(|e| {
         (e.generator_busy, e.observed.run_queue_wait) = (Some(0.5), Some(0.45));
         (e.server_busy, e.observed.server_wait) = (Some(0.5), Some(0.4));
     });
-    assert_eq!(starved[0].0, "LL005");
-}
-
-#[test]
-fn single_error_is_not_called_none() {
-    let found = after(|e| (e.errors, e.ops, e.observed.server_ops) = (1, 50_000_000, None));
-    assert_eq!(found[0].1, "1 of 50000000 operations (<0.01 %) failed.");
-}
-
-#[test]
-fn all_missing_percentiles_stand_in_one_finding() {
-    let found = after(|e| {
-        (
-            e.response.p50,
-            e.response.p99,
-            e.response.p999,
-            e.response.count,
-        ) = (None, None, None, 150);
-    });
-    assert_eq!(
-        found[0].1,
-        "150 samples are too few for p50 (needs 200), p99 (needs 10000), p99.9 (needs 100000)."
-    );
+    assert_eq!(starved[0].rule(), Rule::Contention);
 }
 
 #[test]
@@ -500,14 +597,12 @@ fn arms_that_differ_are_named_and_others_are_not() {
     b.scenario.value_bytes = ValueBytes::Fixed(1_024);
     let finding = arms_differ(&a, &b).unwrap();
     assert_eq!(
-        (finding.rule.as_str(), finding.severity),
+        (finding.rule().as_str(), finding.severity),
         ("LL014", Severity::Critical)
     );
     assert_eq!(finding.scope, "embedded, get compared with redis, get");
-    assert_eq!(
-        finding.evidence,
-        "The two were measured under different conditions: pipeline, value size."
-    );
+    let differ = |names: &[&'static str]| Flaw::from(PairFlaw::ArmsDiffer(names.to_vec()));
+    assert_eq!(finding.flaw, differ(&["pipeline", "value size"]));
     // Calls in this process have no wire, so only the work must be alike.
     let mut called = case();
     called.scenario.connections = 0;
@@ -515,12 +610,7 @@ fn arms_that_differ_are_named_and_others_are_not() {
     called.scenario.in_flight = Some(1);
     assert_eq!(arms_differ(&a, &called), None);
     called.scenario.keys += 1;
-    assert!(
-        arms_differ(&a, &called)
-            .unwrap()
-            .evidence
-            .ends_with(": keys.")
-    );
+    assert_eq!(arms_differ(&a, &called).unwrap().flaw, differ(&["keys"]));
 }
 
 #[test]
@@ -538,84 +628,79 @@ fn stall_that_decides_about_the_tail_is_a_warning() {
 /// A null server's rate, reached by neither: the server waited for a CPU, or had time to spare.
 #[test]
 fn only_a_busy_server_is_called_too_slow_for_a_rate() {
-    let said = |server_busy: Option<f64>, server_wait: Option<f64>| {
-        let seen = Evidence {
-            not_sent: Some(500),
-            server_busy,
-            observed: Observed {
-                server_wait,
-                ..clean().observed
-            },
-            ..clean()
-        };
-        let found = examine(&seen);
-        let of_rate = found.iter().find(|found| found.rule == Rule::Overloaded);
-        of_rate
-            .unwrap()
-            .evidence
-            .contains("exceeds the capacity of the target")
+    let is_server = |server_busy: Option<f64>, server_wait: Option<f64>| {
+        let found = after(|seen| {
+            (seen.not_sent, seen.server_busy) = (Some(500), server_busy);
+            seen.observed.server_wait = server_wait;
+        });
+        let mut flaws = found.into_iter().map(|found| found.flaw);
+        flaws.any(|flaw| {
+            matches!(
+                flaw,
+                Flaw::Load(LoadFlaw::NeverSent {
+                    is_server: true,
+                    ..
+                })
+            )
+        })
     };
-    assert!(said(Some(0.95), None));
-    assert!(said(Some(0.5), Some(0.45)), "busy whenever it had a CPU");
-    assert!(!said(Some(0.13), Some(0.2)));
-    assert!(!said(None, None));
+    assert!(is_server(Some(0.95), None));
+    assert!(
+        is_server(Some(0.5), Some(0.45)),
+        "busy whenever it had a CPU"
+    );
+    assert!(!is_server(Some(0.13), Some(0.2)));
+    assert!(!is_server(None, None));
 }
 
 /// The server stopped for one of six seconds: a lower rate would not have helped.
 #[test]
-fn operations_that_a_stall_kept_back_do_not_advise_a_lower_rate() {
+fn operations_that_a_stall_kept_back_are_told_from_those_of_a_rate_that_is_too_high() {
     let found_after = |not_sent| {
-        let found = examine(&Evidence {
-            stalls: vec![frozen()],
-            not_sent: Some(not_sent),
-            ..clean()
+        let found = after(|seen| {
+            seen.stalls = vec![frozen()];
+            seen.not_sent = Some(not_sent);
         });
-        let found = found
-            .into_iter()
-            .find(|found| found.rule == Rule::Overloaded);
-        found.expect("operations were not sent")
+        let mut found = found.into_iter();
+        found
+            .find(|found| found.rule() == Rule::Overloaded)
+            .unwrap()
+            .flaw
     };
-    let kept_back = found_after(5_464);
-    assert_eq!(
-        kept_back.evidence,
-        "After stalls of 1.00 s in total, 5464 of 200000 planned operations (3 %) were never sent: the percentiles are lower bounds."
-    );
-    assert!(!kept_back.what_to_do.contains("--rate"), "{kept_back:?}");
+    let kept_back = LoadFlaw::HeldBack {
+        not_sent: 5_464,
+        planned: 200_000,
+        stalled_ns: 1_000_000_000,
+    };
+    assert_eq!(found_after(5_464), kept_back.into());
     // More than was due during the stalls.
-    let overloaded = found_after(60_000);
-    assert!(overloaded.what_to_do.contains("Lower --rate"));
+    let flaw = found_after(60_000);
+    assert!(
+        matches!(flaw, Flaw::Load(LoadFlaw::NeverSent { .. })),
+        "{flaw:?}"
+    );
 }
 
-/// There is no server, and the thread that calls is the generator.
 #[test]
-fn stall_of_a_call_in_this_process_does_not_name_a_server_or_a_generator() {
-    for kind in [
-        SubjectKind::Engine,
-        SubjectKind::Store,
-        SubjectKind::Application,
+fn stall_of_a_call_in_this_process_is_told_from_one_of_a_server() {
+    for (kind, expected) in [
+        (SubjectKind::Engine, true),
+        (SubjectKind::Store, true),
+        (SubjectKind::Application, true),
+        (SubjectKind::Server, false),
     ] {
-        for (cause, what, advice) in [
-            (StallCause::Server, "the call itself", "a checkpoint"),
-            (StallCause::Generator, "waited for a CPU", "other programs"),
-        ] {
-            let mut case = Case {
-                stalls: vec![short(0, cause)],
-                ..Case::default()
-            };
-            case.subject.kind = kind.clone();
-            let found = examine(&Evidence::of_case(&case, Observed::default()));
-            let stall = found
-                .iter()
-                .find(|found| found.rule == Rule::Stall)
-                .unwrap();
-            let text = format!("{} {}", stall.evidence, stall.what_to_do);
-            assert!(text.starts_with("No call returned for"), "{text}");
-            assert!(text.contains(what) && text.contains(advice), "{text}");
-            assert!(
-                !text.contains("server") && !text.contains("enerator"),
-                "{text}"
-            );
-        }
+        let mut case = Case {
+            stalls: vec![short(0, StallCause::Server)],
+            ..Case::default()
+        };
+        case.subject.kind = kind;
+        let found = examine(&Evidence::of_case(&case, Observed::default()));
+        let mut flaws = found.into_iter().map(|found| found.flaw);
+        let in_process = flaws.find_map(|flaw| match flaw {
+            Flaw::Flow(FlowFlaw::Stalls { is_in_process, .. }) => Some(is_in_process),
+            _ => None,
+        });
+        assert_eq!(in_process, Some(expected));
     }
 }
 
@@ -687,15 +772,16 @@ fn quota_of_the_server_is_its_limit_and_no_contention() {
         let found = rules::RULES
             .iter()
             .filter_map(|rule| rule(&Evidence::of_scope(String::new(), 0, seen(throttled))));
-        let found = found.filter(|found| [Rule::Quota, Rule::Contention].contains(&found.rule));
-        found.collect::<Vec<Finding>>()
+        let found = found.filter(|found| [Rule::Quota, Rule::Contention].contains(&found.rule()));
+        found.collect::<Vec<Diagnosis>>()
     };
     let found = found_by(51);
+    let throttled = Throttled {
+        periods: 76,
+        throttled: 51,
+    };
     assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(found[0].rule, Rule::Quota);
-    assert!(
-        found[0].evidence.contains("in 51 of 76 periods"),
-        "{found:?}"
-    );
-    assert_eq!(found_by(3)[0].rule, Rule::Contention);
+    assert_eq!(found[0].rule(), Rule::Quota);
+    assert_eq!(found[0].flaw, ActivityFlaw::Throttled(throttled).into());
+    assert_eq!(found_by(3)[0].rule(), Rule::Contention);
 }

@@ -227,7 +227,10 @@ pub(super) fn troubled() -> Record {
     };
     troubled.rounds.truncate(2);
     let mut record = record(vec![troubled]);
-    record.doctor = doctor::examine(&Evidence::of_case(&record.cases[0], Observed::default()));
+    record.doctor = crate::findings(doctor::examine(&Evidence::of_case(
+        &record.cases[0],
+        Observed::default(),
+    )));
     record.run.cut_short = true;
     record
 }
@@ -249,7 +252,10 @@ pub(super) fn open_loop() -> Record {
     open.service_time_ns = service.summary();
     open.lag_ns = Some(lag.summary());
     let mut record = record(vec![open]);
-    record.doctor = doctor::examine(&Evidence::of_case(&record.cases[0], Observed::default()));
+    record.doctor = crate::findings(doctor::examine(&Evidence::of_case(
+        &record.cases[0],
+        Observed::default(),
+    )));
     record
 }
 
@@ -292,7 +298,10 @@ pub(super) fn hostile() -> Record {
     record.cases[2].rounds[1].throughput_ops_per_s = -1.0;
     record.cases[2].response_time_ns.p50 = Some(u64::MAX);
     record.cases[2].hit_ratio = Some(-1e300);
-    record.doctor = doctor::examine(&Evidence::of_case(&record.cases[0], Observed::default()));
+    record.doctor = crate::findings(doctor::examine(&Evidence::of_case(
+        &record.cases[0],
+        Observed::default(),
+    )));
     record.findings = vec![evil.to_owned(), long];
     record
 }

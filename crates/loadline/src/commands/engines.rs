@@ -7,6 +7,7 @@ use loadline_measure::Record;
 use loadline_measure::doctor::{EnginesSetup, batched, examine_engines};
 use loadline_measure::engines::{Engines, Footprint, Operation};
 use loadline_measure::record::Answer;
+use loadline_report::findings;
 
 use super::surroundings;
 use crate::args::EnginesArgs;
@@ -64,7 +65,7 @@ fn measure(plan: &EnginesPlan, shell: &Shell) -> Result<Recorded, Failure> {
         ..Engines::default()
     };
     let setup = setup(plan, record, &engines);
-    record.doctor.extend(examine_engines(&setup));
+    record.doctor.extend(findings(examine_engines(&setup)));
     record.answer = Answer::Engines(engines);
     Ok(recorded.refuse_errors())
 }

@@ -10,6 +10,7 @@ use loadline_measure::gate::{
     self, Baseline, BaselineRun, Candidate, Judgement, Thresholds, limits_of_run,
 };
 use loadline_measure::record::Record;
+use loadline_report::findings;
 
 use super::baseline::{default_target, plan_of};
 use super::compare::is_record;
@@ -226,7 +227,8 @@ fn judge(
 fn examine(record: &mut Record, baseline: Option<&Baseline>) -> Result<(), Failure> {
     if let Some(baseline) = baseline {
         let found = doctor::slower_than_baseline(baseline, &run_of(record)?);
-        let found = found.filter(|found| !record.doctor.contains(found));
+        let mut found = findings(found);
+        found.retain(|finding| !record.doctor.contains(finding));
         record.doctor.extend(found);
     }
     Ok(())

@@ -20,6 +20,7 @@ use loadline_measure::record::{
     Tail, TailSummary,
 };
 use loadline_measure::{Error, Metric, outliers, steady};
+use loadline_report::findings;
 
 use crate::exit::Failure;
 use crate::plan::{Case, Plan, scenario};
@@ -405,14 +406,14 @@ pub(crate) fn examine(
         },
         ..around
     };
-    doctor::examine(&Evidence::of_case(entry, observed))
+    findings(doctor::examine(&Evidence::of_case(entry, observed)))
 }
 
 /// Notes what could not be examined on `target`, once.
 pub(crate) fn note_refusals(record: &mut Record, target: &mut Opened) {
     for refused in target.not_examined() {
         if !record.not_examined.contains(&refused) {
-            record.doctor.push(refused.finding());
+            record.doctor.extend(findings([refused.diagnosis()]));
             record.not_examined.push(refused);
         }
     }
@@ -447,9 +448,10 @@ pub(crate) fn refuse_errors(record: &Record) -> Result<(), Failure> {
 
 /// The doctor's findings about the replies of a case: errors or misses.
 pub(crate) fn examine_errors(entry: &record::Case) -> Vec<Finding> {
-    let mut findings = doctor::examine(&Evidence::of_case(entry, Observed::default()));
-    findings.retain(|finding| finding.rule.class() == Class::Replies);
-    findings
+    let found = doctor::examine(&Evidence::of_case(entry, Observed::default()));
+    let mut found = findings(found);
+    found.retain(|finding| finding.rule.class() == Class::Replies);
+    found
 }
 
 /// The verdict in words, and why the table can show another ratio.
@@ -497,8 +499,9 @@ pub(crate) fn compare(record: &mut Record, a: usize, b: usize) -> Result<(), Err
             evidence: evidence(metric, &paired, &record.cases[a], &record.cases[b]),
         });
     }
-    record
-        .doctor
-        .extend(doctor::arms_differ(&record.cases[a], &record.cases[b]));
+    record.doctor.extend(findings(doctor::arms_differ(
+        &record.cases[a],
+        &record.cases[b],
+    )));
     Ok(())
 }

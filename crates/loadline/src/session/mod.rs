@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use loadline_load::Control;
-use loadline_measure::doctor::{Observed, Setup};
+use loadline_measure::doctor::{self, Observed, Setup};
 use loadline_measure::record::{Record, Run};
+use loadline_report::findings;
 
 use crate::args::{DisplayArgs, PlanArgs};
 use crate::descriptors;
@@ -28,7 +29,7 @@ use crate::progress::Progress;
 use crate::recording;
 use crate::secret;
 use crate::subjects;
-use crate::systems::{Opened, link};
+use crate::systems::Opened;
 
 pub(crate) use finish::{Ending, Results, execute, finish};
 pub(crate) use rounds::{measure, measure_stages};
@@ -288,7 +289,7 @@ impl<'s> Session<'s> {
             .findings
             .extend(opened.iter().filter_map(Opened::left_out));
         for link in opened.iter().filter_map(Opened::link) {
-            record.doctor.extend(link::finding(link));
+            record.doctor.extend(findings(doctor::examine_link(link)));
             record.links.push(link.clone());
         }
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use loadline_link::l3::Packets;
 use loadline_link::l4::Route;
 use loadline_link::link::{Achieved, Link, choose};
-use loadline_measure::doctor::{Finding, Rule, Severity};
 use loadline_measure::record;
 
 use crate::exit::Failure;
@@ -131,32 +130,4 @@ fn measured(achieved: &Achieved, latency: Duration, reason: String) -> record::L
         mtu: achieved.mtu.map(u64::from),
         congestion_control: achieved.through.congestion_control().map(Into::into),
     }
-}
-
-/// The share of the overshoot caused by the link itself, if it is known.
-fn own_part(link: &record::Link) -> String {
-    match (link.release_late_p99_ns, &link.scheduling) {
-        (Some(late), Some(scheduling)) => format!(
-            " Its own thread ({scheduling} scheduling) released {} us late at p99; the rest is the time both ends took to wake up.",
-            late / 1_000
-        ),
-        _ => String::new(),
-    }
-}
-
-/// The doctor's finding about a link that differs from the request.
-pub(crate) fn finding(link: &record::Link) -> Option<Finding> {
-    link.is_off.then(|| Finding {
-        rule: Rule::LinkOff,
-        severity: Severity::Warning,
-        scope: format!("added latency of {} ms", link.latency_ns as f64 / 1e6),
-        evidence: format!(
-            "The link ({}) overshoots by {} us at p50 and {} us at p99; above 250 us at p99, the link does not provide the requested latency.{}",
-            link.class,
-            link.overshoot_p50_ns / 1_000,
-            link.overshoot_p99_ns / 1_000,
-            own_part(link)
-        ),
-        what_to_do: "Give the link its own CPU or use a quieter machine; tails include the link's delays.".into(),
-    })
 }

@@ -102,7 +102,8 @@ pub(crate) struct Watched {
 
 impl Watched {
     pub(crate) fn findings(&self) -> Vec<Finding> {
-        doctor::examine(&Evidence::of_case(&self.case, self.observed.clone()))
+        let evidence = Evidence::of_case(&self.case, self.observed.clone());
+        loadline_report::findings(doctor::examine(&evidence))
     }
 }
 

@@ -202,7 +202,11 @@ fn arms_that_differ() {
     let a = arm(&["--workload", "get", "--pipeline", "16"]);
     let b = arm(&["--workload", "get", "--value-size", "1KiB"]);
     let found = doctor::arms_differ(&a, &b);
-    let found = caught("arms that differ", "LL014", &Vec::from_iter(found));
+    let found = caught(
+        "arms that differ",
+        "LL014",
+        &loadline_report::findings(found),
+    );
     assert!(
         found.evidence.contains("pipeline") && found.evidence.contains("value size"),
         "{}",
@@ -232,7 +236,7 @@ fn hit_that_is_slower_than_a_miss() {
     let found = caught(
         "a hit slower than a miss, by its payload",
         "LL016",
-        &Vec::from_iter(found),
+        &loadline_report::findings(found),
     );
     assert!(
         found.evidence.contains("a hit returns 2621"),
@@ -249,7 +253,7 @@ fn hit_that_is_slower_than_a_miss() {
     let found = caught(
         "a hit slower than an error",
         "LL016",
-        &Vec::from_iter(found),
+        &loadline_report::findings(found),
     );
     assert!(
         found.evidence.contains("were error replies"),

@@ -158,7 +158,7 @@ fn work_whose_result_nobody_reads() {
     caught(
         "code whose result is not used",
         "LL017",
-        &Vec::from_iter(finding),
+        &loadline_report::findings(finding),
     );
     let mut eagerly = |units: u64| {
         let begun = Instant::now();

@@ -10,6 +10,7 @@ use loadline_load::{Control, Error};
 use loadline_measure::doctor::{self, Class, Evidence, Finding, Observed, Setup, Work};
 use loadline_measure::quantile::median;
 use loadline_measure::record::{self, Record};
+use loadline_report::findings;
 
 use crate::diagnosis;
 use crate::exit::Failure;
@@ -131,8 +132,8 @@ impl Examination<'_> {
         self.record.doctor.extend(diagnosis::findings(&setups));
         let nodes = nodes.iter_mut().map(Asked::describe);
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-        let findings = doctor::examine_cluster(&target.name, &nodes);
-        self.record.doctor.extend(findings);
+        let found = doctor::examine_cluster(&target.name, &nodes);
+        self.record.doctor.extend(findings(found));
         Ok(())
     }
 
@@ -142,10 +143,10 @@ impl Examination<'_> {
             let scope = diagnosis::node_scope(&target.name, node);
             let observed = node.seen(target.target.is_ours())?;
             let evidence = Evidence::of_scope(scope, 0, observed);
-            let mut findings = doctor::examine(&evidence);
+            let mut found = doctor::examine(&evidence);
             // The other rules concern a case.
-            findings.retain(|finding| finding.rule.class() == Class::Server);
-            self.record.doctor.extend(findings);
+            found.retain(|diagnosis| diagnosis.rule().class() == Class::Server);
+            self.record.doctor.extend(findings(found));
         }
         Ok(())
     }
@@ -330,7 +331,7 @@ impl Examination<'_> {
                 miss as f64 / 1e3
             )
         });
-        self.record.doctor.extend(finding);
+        self.record.doctor.extend(findings(finding));
         self.record.findings.extend(sentence);
         Ok(())
     }
@@ -370,11 +371,9 @@ impl Examination<'_> {
             large as f64 / small.max(1) as f64
         ));
         let work = |units, duration_ns| Work { units, duration_ns };
-        self.record.doctor.extend(doctor::time_stays_flat(
-            &target.name,
-            work(units, small),
-            work(MORE_WORK * units, large),
-        ));
+        let (small, large) = (work(units, small), work(MORE_WORK * units, large));
+        let flat = doctor::time_stays_flat(&target.name, small, large);
+        self.record.doctor.extend(findings(flat));
         self.progress.step();
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! The doctor's findings about a sweep: its setup, other activity during its cells, and their times.
 
-use loadline_measure::doctor::{self, Class, Evidence, Finding, Observed, Rule, Work};
+use loadline_measure::doctor::{self, Class, Diagnosis, Evidence, Finding, Observed, Rule, Work};
 use loadline_measure::record::{Case, RoundSummary};
+use loadline_report::findings;
 
 use crate::fingerprint;
 use crate::plan::ModesPlan;
@@ -44,10 +45,10 @@ impl Look {
             ..target.seen_since(&self.watch, declared)
         };
         let ops = cells.iter().map(|cell| cell.ops).sum();
-        let mut findings = doctor::examine(&Evidence::of_scope(scope, ops, observed));
-        findings.retain(|finding| concerns_activity(&finding.rule));
-        findings.extend(more_work(cells));
-        findings
+        let mut found = doctor::examine(&Evidence::of_scope(scope, ops, observed));
+        found.retain(|diagnosis| concerns_activity(&diagnosis.rule()));
+        found.extend(more_work(cells));
+        findings(found)
     }
 }
 
@@ -58,9 +59,9 @@ pub(super) fn declared(plan: &ModesPlan, workload: &crate::workload::Definition)
 }
 
 /// Compares the fewest and the most operations of each mode: more operations must take more time.
-fn more_work(cells: &[Case]) -> Vec<Finding> {
+fn more_work(cells: &[Case]) -> Vec<Diagnosis> {
     let counted = |cell: &&Case| cell.scenario.ops_asked.is_some();
-    let mut findings = Vec::new();
+    let mut found = Vec::new();
     for first in cells.iter().filter(counted) {
         let same = |cell: &&Case| cell.scenario.mode == first.scenario.mode;
         let Some(small) = quickest(first) else {
@@ -71,14 +72,14 @@ fn more_work(cells: &[Case]) -> Vec<Finding> {
             continue;
         };
         let scope = format!("{}, {}", first.subject.name, first.scenario.workload);
-        let finding = doctor::time_stays_flat(&scope, small, large);
-        let is_new = |finding: &Finding| {
-            let mut before = findings.iter();
-            before.all(|one: &Finding| one.scope != finding.scope)
+        let flat = doctor::time_stays_flat(&scope, small, large);
+        let is_new = |flat: &Diagnosis| {
+            let mut before = found.iter();
+            before.all(|one: &Diagnosis| one.scope != flat.scope)
         };
-        findings.extend(finding.filter(is_new));
+        found.extend(flat.filter(is_new));
     }
-    findings
+    found
 }
 
 /// The least disturbed round of a cell.
@@ -125,9 +126,9 @@ mod tests {
             cell("sync", 1_000, &[(1_000, 2_100_000)]),
             cell("sync", 9_000, &[(9_000, 2_200_000)]),
         ];
-        let findings = more_work(&flat);
-        assert_eq!(findings.len(), 1);
-        assert_eq!(findings[0].rule, Rule::TimeStaysFlat);
+        let found = more_work(&flat);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].rule(), Rule::TimeStaysFlat);
         let grown = [
             cell("sync", 100, &[(100, 9_000_000), (100, 2_000_000)]),
             cell("sync", 1_000, &[(1_000, 20_000_000)]),

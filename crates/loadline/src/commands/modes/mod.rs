@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loadline_load::Control;
+use loadline_measure::doctor::examine_link;
 use loadline_measure::record::{self, Answer, Record};
+use loadline_report::findings;
 
 use crate::args::ModesArgs;
 use crate::commands::surroundings;
@@ -23,7 +25,7 @@ use crate::session::{self, Recorded, Shell};
 use crate::subjects;
 use crate::subjects::client;
 use crate::systems::client::Connector;
-use crate::systems::link::{self, Path};
+use crate::systems::link::Path;
 use crate::systems::{Opened, Refusals};
 use crate::units::latency_words;
 use blocks::{Blocks, Cell, Lengths, Seen};
@@ -119,7 +121,7 @@ impl Sweep<'_> {
             })?;
             if let Some(path) = &path {
                 record.links.push(path.measured.clone());
-                record.doctor.extend(link::finding(&path.measured));
+                record.doctor.extend(findings(examine_link(&path.measured)));
             }
             let connector = target.connector(path.as_ref())?;
             for case in &self.plan.base.cases {

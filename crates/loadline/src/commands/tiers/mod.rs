@@ -11,6 +11,7 @@ use loadline_load::runner::Rounds;
 use loadline_load::values::ValueSize;
 use loadline_measure::doctor::{self, Class, Evidence, Finding};
 use loadline_measure::record::{self, CaseId, Mode, Record, SubjectKind};
+use loadline_report::findings;
 
 use super::surroundings;
 use crate::args::TiersArgs;
@@ -22,7 +23,7 @@ use crate::recording::{self, Origin, RanArm, TierFacts};
 use crate::session::{self, Recorded, Session, Shell};
 use crate::spelling::Target;
 use crate::subjects::tier::{Bench, OpenPlace, PartSums, Pool, TierSubject};
-use crate::systems::{Opened, link};
+use crate::systems::Opened;
 use crate::trace;
 use crate::units::nanoseconds;
 use crate::workload;
@@ -121,7 +122,10 @@ fn places(
         let place = OpenPlace::open(place, &opened[place.target], &plan.base)?;
         if let Some(link) = place.link() {
             session.record.links.push(link.clone());
-            session.record.doctor.extend(link::finding(link));
+            session
+                .record
+                .doctor
+                .extend(findings(doctor::examine_link(link)));
         }
         places.push(place);
     }
@@ -133,9 +137,9 @@ fn note_machine(record: &mut Record, stage: &str, machine: &fingerprint::Counter
     let observed = machine.since();
     session::note_steal(record, &observed);
     let evidence = Evidence::of_scope(stage.to_owned(), 0, observed);
-    let findings = doctor::examine(&evidence).into_iter();
+    let found = findings(doctor::examine(&evidence)).into_iter();
     let of_machine = |finding: &Finding| finding.rule.class() == Class::Machine;
-    record.doctor.extend(findings.filter(of_machine));
+    record.doctor.extend(found.filter(of_machine));
 }
 
 /// The rounds of a stage: those without a verdict have half as many.
