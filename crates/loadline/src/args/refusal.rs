@@ -10,19 +10,43 @@ use super::Cli;
 use crate::spelling::Target;
 use crate::suggest::closest;
 
-/// Flags of redis-benchmark and redis-cli, and what is written instead.
-const OTHERS: [(&str, &str); 11] = [
-    ("-a", "redis://:PASSWORD@HOST:PORT, or --password-file"),
-    ("-c", "`--connections`"),
-    ("-d", "`--value-size`"),
-    ("-n", "`--ops`"),
-    ("-p", "the port in the target: redis://HOST:PORT"),
-    ("-P", "`--pipeline`"),
-    ("-r", "`--keys`"),
-    ("-t", "`--workload`"),
-    ("--host", "the host in the target: redis://HOST:PORT"),
-    ("--port", "the port in the target: redis://HOST:PORT"),
-    ("--tls", "the scheme of the target: rediss://HOST:PORT"),
+/// Names of the arguments that take a target.
+const TARGETS: [&str; 6] = ["TARGET", "A", "CANDIDATE", "ENGINE", "TIER", "TOPOLOGY"];
+
+/// Flags of redis-benchmark, redis-cli and redis-server, and what is written instead in commands that have the argument named
+/// second.
+const OTHERS: [(&str, &str, &str); 15] = [
+    (
+        "-a",
+        "target",
+        "redis://:PASSWORD@HOST:PORT, or --password-file",
+    ),
+    ("-a", "password-file", "`--password-file`"),
+    ("-c", "connections", "`--connections`"),
+    ("-d", "value-size", "`--value-size`"),
+    ("-n", "ops", "`--ops`"),
+    ("-p", "target", "the port in the target: redis://HOST:PORT"),
+    ("-p", "listen", "the port in `--listen ADDR:PORT`"),
+    ("-P", "pipeline", "`--pipeline`"),
+    ("-r", "keys", "`--keys`"),
+    ("-t", "workload", "`--workload`"),
+    (
+        "--host",
+        "target",
+        "the host in the target: redis://HOST:PORT",
+    ),
+    ("--bind", "listen", "the address in `--listen ADDR:PORT`"),
+    (
+        "--port",
+        "target",
+        "the port in the target: redis://HOST:PORT",
+    ),
+    ("--port", "listen", "the port in `--listen ADDR:PORT`"),
+    (
+        "--tls",
+        "target",
+        "the scheme of the target: rediss://HOST:PORT",
+    ),
 ];
 
 /// The message for `words`, which the parser refused with `error`: one line that says what is wrong, and one
@@ -31,7 +55,7 @@ pub(crate) fn refusal(words: &[OsString], error: &Error) -> String {
     let (path, command) = meant(words);
     let reason = match error.kind() {
         ErrorKind::InvalidSubcommand => unknown_command(&path, &command, error),
-        ErrorKind::UnknownArgument => unknown_argument(error),
+        ErrorKind::UnknownArgument => unknown_argument(&command, error),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             format!("`{path}` needs a command: {}.", names(&command))
         }
@@ -72,13 +96,16 @@ fn unknown_command(path: &str, command: &Command, error: &Error) -> String {
     }
 }
 
-fn unknown_argument(error: &Error) -> String {
+fn unknown_argument(command: &Command, error: &Error) -> String {
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let digits = argument.strip_prefix('-').unwrap_or_default();
     if digits.starts_with(|c: char| c.is_ascii_digit()) {
         return format!("invalid value `{argument}`: no value can be negative.");
     }
-    if let Some((_, ours)) = OTHERS.iter().find(|(other, _)| *other == argument) {
+    let instead = OTHERS
+        .iter()
+        .find(|(other, needed, _)| *other == argument && has(command, needed));
+    if let Some((_, _, ours)) = instead {
         return format!("unknown argument `{argument}`; here, it is {ours}.");
     }
     let meant = text(error, ContextKind::SuggestedArg)
@@ -86,6 +113,18 @@ fn unknown_argument(error: &Error) -> String {
         .map(|name| format!("; did you mean `{name}`?"));
     let meant = meant.unwrap_or_else(|| ".".into());
     format!("unknown argument `{argument}`{meant}")
+}
+
+/// Whether `command` has an argument that is written `--name`, or one that takes a target, if that is the name.
+fn has(command: &Command, name: &str) -> bool {
+    command.get_arguments().any(|argument| {
+        let values = argument.get_value_names().unwrap_or_default();
+        let takes_target = || values.iter().any(|value| TARGETS.contains(&value.as_str()));
+        match name {
+            "target" => argument.is_positional() && takes_target(),
+            _ => argument.get_long() == Some(name),
+        }
+    })
 }
 
 /// The argument, and what its value is not.
@@ -171,6 +210,18 @@ mod tests {
             (
                 &["x", "run", "-c", "50"],
                 "loadline: unknown argument `-c`; here, it is `--connections`.\nSee `loadline run --help`.",
+            ),
+            (
+                &["x", "serve", "--port", "6379"],
+                "loadline: unknown argument `--port`; here, it is the port in `--listen ADDR:PORT`.\nSee `loadline serve --help`.",
+            ),
+            (
+                &["x", "run", "--port", "6379"],
+                "loadline: unknown argument `--port`; here, it is the port in the target: redis://HOST:PORT.\nSee `loadline run --help`.",
+            ),
+            (
+                &["x", "doctor", "-n", "5"],
+                "loadline: unknown argument `-n`.\nSee `loadline doctor --help`.",
             ),
             (
                 &["x", "tiers", "--redis", "redis://localhost"],
