@@ -4,6 +4,7 @@
 mod args;
 mod codec;
 mod commands;
+mod competition;
 mod descriptors;
 mod diagnosis;
 mod exit;

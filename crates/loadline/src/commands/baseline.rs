@@ -86,9 +86,7 @@ fn add(args: &BaselineAddArgs) -> anyhow::Result<ExitCode> {
     let output = Output::from(args.file.clone());
     output.check()?;
     let shell = Shell::start(&args.display)?;
-    if let Some(all) = estimate(&plan, runs).filter(|_| !shell.printer.quiet) {
-        files::write_error(&format!("loadline: {}", all.sentence()));
-    }
+    shell.say_estimate(estimate(&plan, runs));
     let filling = Filling {
         plan: &plan,
         output: &output,

@@ -16,6 +16,7 @@ use loadline_measure::record::{Record, Run};
 use loadline_report::findings;
 
 use crate::args::{DisplayArgs, PlanArgs};
+use crate::competition;
 use crate::descriptors;
 use crate::diagnosis;
 use crate::exit::Failure;
@@ -23,7 +24,7 @@ use crate::files;
 use crate::fingerprint;
 use crate::interrupt::interrupt;
 use crate::pinning::Pinning;
-use crate::plan::{self, Description, Placement, Plan};
+use crate::plan::{self, Description, Estimate, Placement, Plan};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::recording;
@@ -71,10 +72,16 @@ impl Shell {
             return Ok(None);
         }
         let shell = Self::start(display)?;
-        if let Some(estimate) = plan.estimate().filter(|_| !shell.printer.quiet) {
-            files::write_error(&format!("loadline: {}", estimate.sentence()));
-        }
+        shell.say_estimate(plan.estimate());
         Ok(Some(shell))
+    }
+
+    /// Prints how long a command takes, if it is known, and unless nothing but results is wanted.
+    pub(crate) fn say_estimate(&self, estimate: Option<Estimate>) {
+        if let Some(estimate) = estimate.filter(|_| !self.printer.quiet) {
+            let takes = estimate.sentence_beside(competition::slowdown());
+            files::write_error(&format!("loadline: {takes}"));
+        }
     }
 
     /// The same without progress and tables, for a run that is part of another one.

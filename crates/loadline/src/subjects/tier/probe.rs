@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use loadline_cache::KeyValue;
 use loadline_client::blocking::Socket;
 use loadline_resp::{Decoder, Limits, encode};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::pool::Pool;
+use crate::competition::cpu_ns;
 use crate::exit::Failure;
 use crate::object::Format;
 use crate::systems::connect::Endpoint;
@@ -49,11 +49,6 @@ pub(super) fn clock_ns() -> f64 {
         std::hint::black_box(cpu_ns());
     }
     begun.elapsed().as_nanos() as f64 / f64::from(READINGS)
-}
-
-fn cpu_ns() -> i64 {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 /// A stream of bytes to a server.
