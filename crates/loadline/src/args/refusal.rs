@@ -208,22 +208,6 @@ mod tests {
                 "loadline: unknown argument `--pipline`; did you mean `--pipeline`?\nSee `loadline run --help`.",
             ),
             (
-                &["x", "run", "-c", "50"],
-                "loadline: unknown argument `-c`; here, it is `--connections`.\nSee `loadline run --help`.",
-            ),
-            (
-                &["x", "serve", "--port", "6379"],
-                "loadline: unknown argument `--port`; here, it is the port in `--listen ADDR:PORT`.\nSee `loadline serve --help`.",
-            ),
-            (
-                &["x", "run", "--port", "6379"],
-                "loadline: unknown argument `--port`; here, it is the port in the target: redis://HOST:PORT.\nSee `loadline run --help`.",
-            ),
-            (
-                &["x", "doctor", "-n", "5"],
-                "loadline: unknown argument `-n`.\nSee `loadline doctor --help`.",
-            ),
-            (
                 &["x", "tiers", "--redis", "redis://localhost"],
                 "loadline: unknown argument `--redis`.\nSee `loadline tiers --help`.",
             ),
@@ -258,6 +242,30 @@ mod tests {
             (
                 &["x", "benchmark"],
                 "loadline: unknown command `benchmark`; the commands are run, capacity, modes, tiers, engines, clients, failover, doctor, compare, baseline, gate, prove, clean, report, link, serve, store, completions, help.\nSee `loadline --help`.",
+            ),
+        ] {
+            assert_eq!(refused(words), said);
+        }
+    }
+
+    #[test]
+    fn foreign_flag_is_answered_by_what_the_command_has_instead() {
+        for (words, said) in [
+            (
+                &["x", "run", "-c", "50"][..],
+                "loadline: unknown argument `-c`; here, it is `--connections`.\nSee `loadline run --help`.",
+            ),
+            (
+                &["x", "serve", "--port", "6379"],
+                "loadline: unknown argument `--port`; here, it is the port in `--listen ADDR:PORT`.\nSee `loadline serve --help`.",
+            ),
+            (
+                &["x", "run", "--port", "6379"],
+                "loadline: unknown argument `--port`; here, it is the port in the target: redis://HOST:PORT.\nSee `loadline run --help`.",
+            ),
+            (
+                &["x", "doctor", "-n", "5"],
+                "loadline: unknown argument `-n`.\nSee `loadline doctor --help`.",
             ),
         ] {
             assert_eq!(refused(words), said);
