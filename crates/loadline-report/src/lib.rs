@@ -6,8 +6,8 @@
 //! [`Record`](loadline_measure::Record) is not shown. A record may come from anywhere, so each printer
 //! makes every string harmless for its form: terminal escapes, HTML, XML, formulas of spreadsheets.
 //!
-//! Two things are written before a record is complete, because scripts read them in it: [`findings`] of the doctor and
-//! the sentences of [`case_findings`].
+//! Some words are written before a record is complete, because scripts read them in it: [`findings`] of the doctor, a
+//! [`judgement`] and [`rows`] of limits, and the sentences of [`case_findings`].
 //!
 //! The main function is [`text()`], which prints the end of every run.
 //!
@@ -36,6 +36,7 @@ mod csv;
 mod document;
 mod findings;
 mod html;
+mod judged;
 mod junit;
 mod markdown;
 mod picture;
@@ -49,6 +50,7 @@ use loadline_measure::gate::Judgement;
 pub use csv::csv;
 pub use findings::findings;
 pub use html::html;
+pub use judged::{judgement, row_sentence, rows};
 pub use junit::{judgement_junit, junit};
 pub use markdown::{judgement_markdown, markdown};
 pub use text::{TextOptions, baseline, diagnosis, judgement_text, proof, text};

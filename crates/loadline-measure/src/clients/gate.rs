@@ -5,8 +5,7 @@ use std::str::FromStr;
 
 use super::{Clients, paired};
 use crate::Metric;
-use crate::compare::Supported;
-use crate::gate::{Row, RowVerdict};
+use crate::gate::{Gap, Grounds, JudgedRow, Row, RowVerdict};
 use crate::record::{Bounds, Record};
 
 /// One side of a gate: a driver, an operation by its name in `--ops`, and the version of the protocol where several
@@ -101,7 +100,7 @@ impl Gate {
         record: &Record,
         clients: &Clients,
         name: impl Fn(&crate::record::Scenario) -> String,
-    ) -> Row {
+    ) -> JudgedRow {
         let find = |side: &Side| {
             clients.rows.iter().find_map(|row| {
                 let case = record.cases.get(row.case)?;
@@ -117,8 +116,7 @@ impl Gate {
         let (Some((left_row, left)), Some((right_row, right))) =
             (find(&self.left), find(&self.right))
         else {
-            row.evidence = "one of the rows was not measured".to_owned();
-            return row;
+            return row.because(Grounds::Gap(Gap::NoRow));
         };
         (row.candidate, row.baseline) = (
             Some(left.throughput_ops_per_s),
@@ -126,24 +124,16 @@ impl Gate {
         );
         let invalid = [left_row, right_row].into_iter().find(|row| !row.is_valid);
         if let Some(invalid) = invalid {
-            row.evidence = format!(
-                "the server counted other operations than {} reported",
-                invalid.driver
-            );
-            return row;
+            return row.because(Grounds::OtherOperations(invalid.driver.clone()));
         }
         let Some(paired) = paired(Metric::Throughput, right, left) else {
-            row.evidence = "the rounds cannot be compared".to_owned();
-            return row;
+            return row.because(Grounds::Gap(Gap::Unpaired));
         };
         row.ratio = Some(paired.ratio);
         row.minimum_detectable_effect = paired.minimum_detectable_effect;
         let Some((lo, hi)) = paired.interval else {
-            row.evidence = format!(
-                "{:.2} in {} rounds, too few for an interval",
-                paired.ratio, paired.rounds
-            );
-            return row;
+            let (ratio, rounds) = (paired.ratio, paired.rounds);
+            return row.because(Grounds::RatioOfFewRounds { ratio, rounds });
         };
         (row.lo, row.hi) = (Some(lo), Some(hi));
         row.interval_95 = Some(Bounds { lo, hi });
@@ -154,14 +144,11 @@ impl Gate {
         } else {
             RowVerdict::Inconclusive
         };
-        let ratio = match Supported::of((lo, hi), false) {
-            Supported::Ratio => format!("{:.3} [{lo:.3}, {hi:.3}]", paired.ratio),
-            _ => format!("between {lo:.3} and {hi:.3}"),
-        };
-        row.evidence = format!(
-            "{ratio} in {} rounds; at least {} is required",
-            paired.rounds, self.factor
-        );
-        row
+        row.because(Grounds::Ratio {
+            ratio: paired.ratio,
+            bounds: (lo, hi),
+            rounds: paired.rounds,
+            factor: self.factor,
+        })
     }
 }

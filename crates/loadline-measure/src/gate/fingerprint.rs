@@ -3,14 +3,16 @@
 //! Another CPU, kernel or topology makes times incomparable, even normalised ones, so the baseline cannot
 //! raise an alarm. Another server version or setting is what a gate should judge, so it is only mentioned.
 
+use std::fmt;
+
 use crate::record::{Environment, ServerEnvironment, shortened};
 
 /// The largest difference in memory between equal machines: kernels reserve some of it.
 const MEMORY_TOLERANCE: f64 = 0.02;
 
-/// A difference between two environments.
+/// A difference between two environments. It is displayed as a sentence, also in errors.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Difference {
+pub struct Difference {
     what: String,
     was: String,
     is: String,
@@ -18,19 +20,14 @@ pub(super) struct Difference {
     pub(super) is_of_place: bool,
 }
 
-impl Difference {
-    pub(super) fn sentence(&self) -> String {
-        format!("The {} was {} and is {} now.", self.what, self.was, self.is)
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "The {} was {} and is {} now.",
+            self.what, self.was, self.is
+        )
     }
-}
-
-/// The error for runs of different work.
-pub(super) fn other_work(was: &str, is: &str) -> String {
-    format!(
-        "The baseline is of the workload {}, the run of {}; measure with the baseline's plan.",
-        shortened(was),
-        shortened(is)
-    )
 }
 
 /// The differences between two environments, without the load of the machine.

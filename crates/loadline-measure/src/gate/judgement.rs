@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::reason::{Grounds, Judged, JudgedRow, Reason};
 use crate::Error;
 use crate::metric::Direction;
 use crate::metric::Metric;
@@ -11,9 +12,10 @@ use crate::work::FunctionDifference;
 /// The schema of a judgement in JSON.
 pub const SCHEMA: &str = "loadline.judgement/1";
 
-/// The result of a gate or a comparison.
+/// The result of a gate or a comparison, with reasons `R` and the evidence `E` of its rows: both in words in a record,
+/// and typed as a [`Judged`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Judgement {
+pub struct Judgement<R = String, E = String> {
     /// [`SCHEMA`].
     pub schema: String,
     /// The policy of the judgement.
@@ -23,11 +25,11 @@ pub struct Judgement {
     /// The outcome.
     pub outcome: Outcome,
     /// The reasons, one sentence each; empty if nothing was found and nothing is missing.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<R>,
     /// The rows: one per case and metric, and one per limit.
-    pub rows: Vec<Row>,
+    pub rows: Vec<Row<E>>,
     /// Notes for the reader, one sentence each.
-    pub notes: Vec<String>,
+    pub notes: Vec<R>,
     /// Whether a second run in new processes would confirm or clear the suspicion of the first one.
     pub second_run_needed: bool,
     /// Whether the comparison was refused because the work differs.
@@ -74,7 +76,7 @@ pub enum Outcome {
 
 /// One metric of one case, or one limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct Row<E = String> {
     /// The name of the case.
     pub case: String,
     /// The metric.
@@ -102,8 +104,8 @@ pub struct Row {
     pub functions: Vec<FunctionDifference>,
     /// The verdict.
     pub verdict: RowVerdict,
-    /// The reason, as a sentence that can be checked.
-    pub evidence: String,
+    /// The reason, which can be checked.
+    pub evidence: E,
 }
 
 /// The verdict of a row.
@@ -124,16 +126,16 @@ pub enum RowVerdict {
     Inconclusive,
 }
 
-impl Judgement {
+impl Judged {
     /// Creates a judgement of these rows, with the outcome that follows from them.
     ///
     /// The outcome is the most severe verdict of a row. Without a severe one, it is inconclusive if a limit
     /// or a whole case could not be judged; one judged metric is enough for a case.
-    pub(super) fn new(policy: Policy, basis: Basis, rows: Vec<Row>) -> Self {
-        let mut reasons: Vec<String> = Vec::new();
+    pub(super) fn new(policy: Policy, basis: Basis, rows: Vec<JudgedRow>) -> Self {
+        let mut reasons: Vec<Reason> = Vec::new();
         for grave in [RowVerdict::Critical, RowVerdict::Warning] {
             let rows = rows.iter().filter(|row| row.verdict == grave);
-            reasons.extend(rows.map(Row::sentence));
+            reasons.extend(rows.cloned().map(Reason::of));
         }
         let mut outcome = if rows.iter().any(|row| row.verdict == RowVerdict::Critical) {
             Outcome::Critical
@@ -161,7 +163,7 @@ impl Judgement {
     }
 
     /// Creates a refused judgement with these reasons.
-    pub(super) fn refused(policy: Policy, basis: Basis, reasons: Vec<String>) -> Self {
+    pub(super) fn refused(policy: Policy, basis: Basis, reasons: Vec<Reason>) -> Self {
         Self {
             outcome: Outcome::Inconclusive,
             reasons,
@@ -171,7 +173,7 @@ impl Judgement {
     }
 
     /// Adds the rows of limits.
-    pub fn keep(&mut self, limits: Vec<Row>) {
+    pub fn keep(&mut self, limits: Vec<JudgedRow>) {
         let whole = Self::new(self.policy, self.basis, limits);
         if self.outcome == Outcome::Inconclusive && whole.outcome > self.outcome {
             self.notes.append(&mut self.reasons);
@@ -182,7 +184,7 @@ impl Judgement {
     }
 
     /// Makes the outcome inconclusive with a reason, unless it is already severe.
-    pub(super) fn doubt(&mut self, reason: String) {
+    pub(super) fn doubt(&mut self, reason: Reason) {
         if self.outcome == Outcome::None {
             self.outcome = Outcome::Inconclusive;
             self.reasons.clear();
@@ -193,23 +195,14 @@ impl Judgement {
             self.notes.push(reason);
         }
     }
+}
 
+impl<R, E> Judgement<R, E> {
     /// Whether the candidate should be measured again, in new processes, and judged with both runs: a
     /// suspicion counts only if the second run agrees.
     #[must_use]
     pub fn needs_second_run(&self) -> bool {
         self.second_run_needed
-    }
-
-    /// The judgement as JSON, with a line feed at the end.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unwritable`] if it contains a value that JSON cannot represent.
-    pub fn to_json(&self) -> Result<String, Error> {
-        let mut json = serde_json::to_string_pretty(self).map_err(Error::Unwritable)?;
-        json.push('\n');
-        Ok(json)
     }
 
     /// The exit code: 0, 1 for a warning, 2 for critical, and 3 if the two cannot be compared, or if the
@@ -238,7 +231,33 @@ impl Outcome {
     }
 }
 
-impl Row {
+impl Judgement {
+    /// The judgement as JSON, with a line feed at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unwritable`] if it contains a value that JSON cannot represent.
+    pub fn to_json(&self) -> Result<String, Error> {
+        let mut json = serde_json::to_string_pretty(self).map_err(Error::Unwritable)?;
+        json.push('\n');
+        Ok(json)
+    }
+}
+
+impl JudgedRow {
+    /// This row with that evidence and no verdict.
+    pub(crate) fn because(self, evidence: Grounds) -> Self {
+        Self { evidence, ..self }
+    }
+}
+
+impl Reason {
+    pub(super) fn of(row: JudgedRow) -> Self {
+        Self::Row(Box::new(row))
+    }
+}
+
+impl<E: Default> Row<E> {
     /// Creates a row without results.
     pub(crate) fn unknown(case: &str, metric: Metric) -> Self {
         Self {
@@ -254,16 +273,12 @@ impl Row {
             minimum_detectable_effect: None,
             functions: Vec::new(),
             verdict: RowVerdict::Inconclusive,
-            evidence: String::new(),
+            evidence: E::default(),
         }
     }
+}
 
-    /// Case, metric and evidence in one sentence.
-    #[must_use]
-    pub fn sentence(&self) -> String {
-        format!("{}, {}: {}.", self.case, self.metric.name(), self.evidence)
-    }
-
+impl<E> Row<E> {
     /// Whether anything changed, or can have changed.
     #[must_use]
     pub fn is_change(&self) -> bool {
@@ -292,21 +307,21 @@ pub(super) fn exp(ln: f64) -> f64 {
 }
 
 /// Everything that could not be judged: limits, and cases without a conclusive metric.
-fn untold(rows: &[Row]) -> Vec<String> {
-    let mut untold: Vec<String> = Vec::new();
-    let is_untold = |row: &&Row| row.verdict == RowVerdict::Inconclusive;
+fn untold(rows: &[JudgedRow]) -> Vec<Reason> {
+    let mut untold: Vec<Reason> = Vec::new();
+    let is_untold = |row: &&JudgedRow| row.verdict == RowVerdict::Inconclusive;
     let limits = rows.iter().filter(|row| row.limit.is_some());
-    untold.extend(limits.filter(is_untold).map(Row::sentence));
+    untold.extend(limits.filter(is_untold).cloned().map(Reason::of));
     // Work says nothing about time, so a case can have a conclusive count and inconclusive times.
-    let is_time = |row: &&Row| row.limit.is_none() && !row.metric.is_work();
-    let compared: Vec<&Row> = rows.iter().filter(is_time).collect();
+    let is_time = |row: &&JudgedRow| row.limit.is_none() && !row.metric.is_work();
+    let compared: Vec<&JudgedRow> = rows.iter().filter(is_time).collect();
     let mut cases: Vec<&str> = compared.iter().map(|row| row.case.as_str()).collect();
     cases.sort_unstable();
     cases.dedup();
     for case in cases {
-        let of_case: Vec<&&Row> = compared.iter().filter(|row| row.case == case).collect();
+        let of_case: Vec<&&JudgedRow> = compared.iter().filter(|row| row.case == case).collect();
         if of_case.iter().all(|row| is_untold(row)) {
-            untold.push(format!("{case}: all of its times are inconclusive."));
+            untold.push(Reason::NoTime(case.to_owned()));
         }
     }
     untold

@@ -2,19 +2,23 @@
 
 use super::baseline::{BaselineRun, Measured};
 use super::judgement::{Outcome, Row, RowVerdict};
+use super::reason::{Grounds, JudgedRow, LimitGrounds};
 use crate::failover::Trial;
 use crate::histogram::{LatencySummary, SAMPLES_BEYOND};
 use crate::limit::Limit;
 use crate::metric::Metric;
 use crate::record::Case;
-use crate::words;
 
 /// One row per limit and matching case.
 ///
 /// A broken limit is critical, because it is a fact about the run. With a second run, it counts only if both
 /// runs break it. Values that were not measured or have too few samples are inconclusive.
 #[must_use]
-pub fn of_run(first: &BaselineRun, second: Option<&BaselineRun>, limits: &[Limit]) -> Vec<Row> {
+pub fn of_run(
+    first: &BaselineRun,
+    second: Option<&BaselineRun>,
+    limits: &[Limit],
+) -> Vec<JudgedRow> {
     let mut rows = Vec::new();
     for limit in limits {
         let concerned = first.cases.keys().filter(|case| limit.concerns(case));
@@ -32,7 +36,7 @@ pub fn of_run(first: &BaselineRun, second: Option<&BaselineRun>, limits: &[Limit
 /// A percentile of too few samples cannot be judged, even if every observed response time keeps the limit:
 /// the percentile also covers operations that were not observed.
 #[must_use]
-pub fn of_cases(cases: &[Case], limits: &[Limit]) -> Vec<Row> {
+pub fn of_cases(cases: &[Case], limits: &[Limit]) -> Vec<JudgedRow> {
     let several = cases
         .windows(2)
         .any(|pair| pair[0].subject.name != pair[1].subject.name);
@@ -42,7 +46,7 @@ pub fn of_cases(cases: &[Case], limits: &[Limit]) -> Vec<Row> {
         for case in cases.iter().filter(|case| limit.concerns(&case.name())) {
             let mut row = row_of_case(limit, case);
             if several {
-                row.evidence = format!("{}: {}", case.subject.name, row.evidence);
+                row.evidence = Grounds::Of(case.subject.name.clone(), Box::new(row.evidence));
             }
             rows.push(row);
         }
@@ -57,7 +61,7 @@ pub fn of_cases(cases: &[Case], limits: &[Limit]) -> Vec<Row> {
 ///
 /// Where the load ended before an outage, the time that passed until then breaks a limit, or leaves it open.
 #[must_use]
-pub fn of_trials(trials: &[Trial], limits: &[Limit]) -> Vec<Row> {
+pub fn of_trials(trials: &[Trial], limits: &[Limit]) -> Vec<JudgedRow> {
     let mut rows = Vec::new();
     for limit in limits {
         let before = rows.len();
@@ -72,7 +76,7 @@ pub fn of_trials(trials: &[Trial], limits: &[Limit]) -> Vec<Row> {
     rows
 }
 
-fn row_of_trial(limit: &Limit, trial: &Trial) -> Row {
+fn row_of_trial(limit: &Limit, trial: &Trial) -> JudgedRow {
     let clocks = &trial.clocks;
     let until_end = clocks.end_ns.saturating_sub(clocks.fault_ns);
     // The second value: whether the load ended before.
@@ -89,24 +93,26 @@ fn row_of_trial(limit: &Limit, trial: &Trial) -> Row {
         ..Row::unknown(&trial.name(), limit.metric)
     };
     let (verdict, evidence) = match value {
-        None => (RowVerdict::Inconclusive, untold(limit)),
-        Some((ns, true)) if limit.holds(ns as f64) => {
-            let ended = words::duration(ns as f64);
-            let why = format!("the load ended after {ended}, too early to judge {limit}");
-            (RowVerdict::Inconclusive, why)
-        }
+        None => (
+            RowVerdict::Inconclusive,
+            Grounds::Limit(LimitGrounds::NotMeasured),
+        ),
+        Some((ns, true)) if limit.holds(ns as f64) => (
+            RowVerdict::Inconclusive,
+            Grounds::Limit(LimitGrounds::LoadEnded(ns)),
+        ),
         Some((ns, _)) => judged(limit, ns as f64, None),
     };
     Row {
         verdict,
-        evidence: format!("{}: {evidence}", trial.name()),
+        evidence: Grounds::Of(trial.name(), Box::new(evidence)),
         ..row
     }
 }
 
 /// The outcome of the limits: critical if one is broken, inconclusive if one could not be judged.
 #[must_use]
-pub fn outcome_of(rows: &[Row]) -> Outcome {
+pub fn outcome_of<E>(rows: &[Row<E>]) -> Outcome {
     let has = |verdict| rows.iter().any(|row| row.verdict == verdict);
     if has(RowVerdict::Critical) {
         Outcome::Critical
@@ -117,7 +123,7 @@ pub fn outcome_of(rows: &[Row]) -> Outcome {
     }
 }
 
-fn row_of_case(limit: &Limit, case: &Case) -> Row {
+fn row_of_case(limit: &Limit, case: &Case) -> JudgedRow {
     let metric = limit.metric;
     let value = metric.of_case(case);
     let row = Row {
@@ -129,9 +135,12 @@ fn row_of_case(limit: &Limit, case: &Case) -> Row {
         (Some(value), _) => judged(limit, value, None),
         (None, Some(quantile)) => (
             RowVerdict::Inconclusive,
-            too_few(limit, quantile, &case.response_time_ns),
+            too_few(quantile, &case.response_time_ns),
         ),
-        (None, None) => (RowVerdict::Inconclusive, untold(limit)),
+        (None, None) => (
+            RowVerdict::Inconclusive,
+            Grounds::Limit(LimitGrounds::NotMeasured),
+        ),
     };
     Row {
         verdict,
@@ -140,32 +149,25 @@ fn row_of_case(limit: &Limit, case: &Case) -> Row {
     }
 }
 
-fn absent(limit: &Limit) -> Row {
+fn absent(limit: &Limit) -> JudgedRow {
     let case = limit.case.as_deref().unwrap_or_default();
     Row {
         limit: Some(limit.to_string()),
-        evidence: format!("no case of this name was measured, so nothing keeps {limit}"),
+        evidence: Grounds::Limit(LimitGrounds::NoCase),
         ..Row::unknown(case, limit.metric)
     }
 }
 
 /// The reason why a percentile cannot be judged: its number of samples and the required number.
-fn too_few(limit: &Limit, quantile: f64, times: &LatencySummary) -> String {
-    let needed = (SAMPLES_BEYOND as f64 / (1.0 - quantile)).round();
-    let longest = times.max.map_or_else(String::new, |longest| {
-        format!("; the longest took {}", words::duration(longest as f64))
-    });
-    format!(
-        "{} samples are too few to judge {limit}, which needs {needed}{longest}",
-        times.count
-    )
+fn too_few(quantile: f64, times: &LatencySummary) -> Grounds {
+    Grounds::Limit(LimitGrounds::FewSamples {
+        count: times.count,
+        needed: (SAMPLES_BEYOND as f64 / (1.0 - quantile)).round() as u64,
+        longest_ns: times.max,
+    })
 }
 
-fn untold(limit: &Limit) -> String {
-    format!("not measured, or of too few samples, so {limit} cannot be judged")
-}
-
-fn row(limit: &Limit, case: &str, first: &BaselineRun, second: Option<&BaselineRun>) -> Row {
+fn row(limit: &Limit, case: &str, first: &BaselineRun, second: Option<&BaselineRun>) -> JudgedRow {
     let metric = limit.metric;
     let raw = |run: &BaselineRun| Some(run.cases.get(case)?.metrics.get(&metric)?.raw);
     let row = Row {
@@ -174,10 +176,7 @@ fn row(limit: &Limit, case: &str, first: &BaselineRun, second: Option<&BaselineR
         ..Row::unknown(case, metric)
     };
     let Some(value) = raw(first) else {
-        return Row {
-            evidence: untold(limit),
-            ..row
-        };
+        return row.because(Grounds::Limit(LimitGrounds::NotMeasured));
     };
     let (verdict, evidence) = judged(limit, value, second.map(raw));
     Row {
@@ -188,28 +187,30 @@ fn row(limit: &Limit, case: &str, first: &BaselineRun, second: Option<&BaselineR
 }
 
 /// The verdict of a limit from the value of the first run and, if there is one, the second.
-fn judged(limit: &Limit, value: f64, second: Option<Option<f64>>) -> (RowVerdict, String) {
-    let shown = words::value(limit.metric, value);
+fn judged(limit: &Limit, value: f64, second: Option<Option<f64>>) -> (RowVerdict, Grounds) {
     if limit.holds(value) {
-        return (RowVerdict::Equivalent, format!("{shown} keeps {limit}"));
+        return (
+            RowVerdict::Equivalent,
+            Grounds::Limit(LimitGrounds::Kept(value)),
+        );
     }
     match second {
-        None => (RowVerdict::Critical, format!("{shown} breaks {limit}")),
-        Some(Some(again)) if !limit.holds(again) => {
-            let again = words::value(limit.metric, again);
-            let evidence = format!("{shown}, and {again} in the second run, break {limit}");
-            (RowVerdict::Critical, evidence)
-        }
-        Some(Some(again)) => {
-            let again = words::value(limit.metric, again);
-            let evidence =
-                format!("{shown} breaks {limit}, but {again} in the second run keeps it");
-            (RowVerdict::Inconclusive, evidence)
-        }
-        Some(None) => {
-            let evidence = format!("{shown} breaks {limit}, but the second run did not measure it");
-            (RowVerdict::Inconclusive, evidence)
-        }
+        None => (
+            RowVerdict::Critical,
+            Grounds::Limit(LimitGrounds::Broken(value, None)),
+        ),
+        Some(Some(again)) if !limit.holds(again) => (
+            RowVerdict::Critical,
+            Grounds::Limit(LimitGrounds::Broken(value, Some(again))),
+        ),
+        Some(Some(again)) => (
+            RowVerdict::Inconclusive,
+            Grounds::Limit(LimitGrounds::KeptAgain(value, again)),
+        ),
+        Some(None) => (
+            RowVerdict::Inconclusive,
+            Grounds::Limit(LimitGrounds::BrokenOnce(value)),
+        ),
     }
 }
 
@@ -286,51 +287,55 @@ mod tests {
         first: &BaselineRun,
         second: Option<&BaselineRun>,
         limit: &str,
-    ) -> Vec<(RowVerdict, String)> {
+    ) -> Vec<(String, RowVerdict, Grounds)> {
         let rows = of_run(first, second, &[limit.parse().unwrap()]);
         rows.into_iter()
-            .map(|row| (row.verdict, format!("{}: {}", row.case, row.evidence)))
+            .map(|row| (row.case, row.verdict, row.evidence))
             .collect()
     }
 
     #[test]
     fn broken_limit_is_critical_and_a_second_run_may_take_it_back() {
-        let slow = run(&[("xread", Metric::P99, 12_340_000.0)]);
-        let fast = run(&[("xread", Metric::P99, 9_900_000.0)]);
-        for (first, second, verdict, evidence) in [
+        let (long, short) = (12_340_000.0, 9_900_000.0);
+        let slow = run(&[("xread", Metric::P99, long)]);
+        let fast = run(&[("xread", Metric::P99, short)]);
+        for (first, second, verdict, grounds) in [
             (
                 &fast,
                 None,
                 RowVerdict::Equivalent,
-                "xread: 9.90 ms keeps xread.p99<10ms",
+                LimitGrounds::Kept(short),
             ),
             (
                 &slow,
                 None,
                 RowVerdict::Critical,
-                "xread: 12.3 ms breaks xread.p99<10ms",
+                LimitGrounds::Broken(long, None),
             ),
             (
                 &slow,
                 Some(&slow),
                 RowVerdict::Critical,
-                "xread: 12.3 ms, and 12.3 ms in the second run, break xread.p99<10ms",
+                LimitGrounds::Broken(long, Some(long)),
             ),
             (
                 &slow,
                 Some(&fast),
                 RowVerdict::Inconclusive,
-                "xread: 12.3 ms breaks xread.p99<10ms, but 9.90 ms in the second run keeps it",
+                LimitGrounds::KeptAgain(long, short),
             ),
             (
                 &slow,
                 Some(&BaselineRun::default()),
                 RowVerdict::Inconclusive,
-                "xread: 12.3 ms breaks xread.p99<10ms, but the second run did not measure it",
+                LimitGrounds::BrokenOnce(long),
             ),
         ] {
             let found = judged(first, second, "xread.p99<10ms");
-            assert_eq!(found, [(verdict, evidence.to_owned())]);
+            assert_eq!(
+                found,
+                [("xread".to_owned(), verdict, Grounds::Limit(grounds))]
+            );
         }
     }
 
@@ -340,20 +345,19 @@ mod tests {
             ("get", Metric::Errors, 0.0),
             ("set", Metric::Throughput, 5e4),
         ]);
-        let found = judged(&measured, None, "errors<0.1%");
+        let row =
+            |case: &str, verdict, grounds| (case.to_owned(), verdict, Grounds::Limit(grounds));
         assert_eq!(
-            found[0],
-            (
-                RowVerdict::Equivalent,
-                "get: 0 % keeps errors<0.1%".to_owned()
-            )
+            judged(&measured, None, "errors<0.1%"),
+            [
+                row("get", RowVerdict::Equivalent, LimitGrounds::Kept(0.0)),
+                row("set", RowVerdict::Inconclusive, LimitGrounds::NotMeasured),
+            ]
         );
-        assert_eq!(found[1].0, RowVerdict::Inconclusive);
-        assert!(found[1].1.contains("too few samples"), "{found:?}");
-        let found = judged(&measured, None, "xread.p99<10ms");
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].0, RowVerdict::Inconclusive);
-        assert!(found[0].1.contains("no case of this name"), "{found:?}");
+        assert_eq!(
+            judged(&measured, None, "xread.p99<10ms"),
+            [row("xread", RowVerdict::Inconclusive, LimitGrounds::NoCase)]
+        );
     }
 
     fn case(subject: &str, workload: &str, p99: Option<u64>, max: u64) -> Case {
@@ -365,7 +369,7 @@ mod tests {
         case
     }
 
-    fn evidence(cases: &[Case], limit: &str) -> (Vec<String>, Outcome) {
+    fn evidence(cases: &[Case], limit: &str) -> (Vec<Grounds>, Outcome) {
         let rows = of_cases(cases, &[limit.parse().unwrap()]);
         let outcome = outcome_of(&rows);
         (rows.into_iter().map(|row| row.evidence).collect(), outcome)
@@ -382,8 +386,14 @@ mod tests {
             evidence(&cases, "get.p99<1ms"),
             (
                 vec![
-                    "a: 2.00 ms breaks get.p99<1ms".to_owned(),
-                    "b: 500 us keeps get.p99<1ms".to_owned()
+                    Grounds::Of(
+                        "a".to_owned(),
+                        Box::new(Grounds::Limit(LimitGrounds::Broken(2e6, None)))
+                    ),
+                    Grounds::Of(
+                        "b".to_owned(),
+                        Box::new(Grounds::Limit(LimitGrounds::Kept(5e5)))
+                    ),
                 ],
                 Outcome::Critical
             )
@@ -397,10 +407,11 @@ mod tests {
         assert_eq!(
             evidence(&cases, "get.p99<10ms"),
             (
-                vec![
-                    "0 samples are too few to judge get.p99<10ms, which needs 10000; the longest took 3.00 ms"
-                        .to_owned()
-                ],
+                vec![Grounds::Limit(LimitGrounds::FewSamples {
+                    count: 0,
+                    needed: 10_000,
+                    longest_ns: Some(3_000_000),
+                })],
                 Outcome::Inconclusive
             )
         );
@@ -411,18 +422,5 @@ mod tests {
             Outcome::Inconclusive
         );
         assert_eq!(evidence(&cases, "set.p99<10ms").1, Outcome::Inconclusive);
-    }
-
-    #[test]
-    fn memory_limit_is_shown_in_decimal_units() {
-        let mut of = case("a", "connection_memory", None, 1);
-        of.cost.client_bytes_per_connection = Some(8_233.0);
-        assert_eq!(
-            evidence(&[of], "client_memory<1MB"),
-            (
-                vec!["8.23 kB keeps client_memory<1MB".to_owned()],
-                Outcome::None
-            )
-        );
     }
 }

@@ -1,6 +1,6 @@
 //! The gate: whether something got slower, and how certain that is.
 //!
-//! Every kind of comparison results in a [`Judgement`]: a run against a stored [`Baseline`] ([`strict`]), a
+//! Every kind of comparison results in a [`Judged`], which `loadline-report` writes as a [`Judgement`] in words: a run against a stored [`Baseline`] ([`strict`]), a
 //! run against the file of numbers of another tool ([`classic`]), two subjects measured together
 //! ([`Judgement::of_comparisons`]) and two records of different times ([`records`]).
 
@@ -14,6 +14,7 @@ mod judgement;
 mod limits;
 mod pairs;
 mod pooled;
+mod reason;
 pub mod records;
 #[cfg(test)]
 mod simulations;
@@ -26,9 +27,14 @@ mod work;
 
 pub use baseline::{Baseline, BaselineCase, BaselineRun, Measured};
 pub use candidate::Candidate;
+pub use fingerprint::Difference;
 pub use judgement::{Basis, Judgement, Outcome, Policy, Row, RowVerdict, SCHEMA};
 pub use limits::{
     of_cases as limits_of_cases, of_run as limits_of_run, of_trials as limits_of_trials, outcome_of,
+};
+pub use reason::{
+    Change, Collapse, Counted, Gap, Grounds, Judged, JudgedRow, LimitGrounds, Reason, RecordReason,
+    Remark, Remedy, RunsFound, Side,
 };
 pub use strict::{Thresholds, judge, judge_by};
 pub use work::of_two as of_works;

@@ -8,7 +8,8 @@ use rand::{RngExt, SeedableRng};
 
 use super::baseline::{Baseline, BaselineCase, BaselineRun, Measured};
 use super::candidate::Candidate;
-use super::judgement::{Judgement, Outcome, RowVerdict};
+use super::judgement::{Outcome, RowVerdict};
+use super::reason::Judged;
 use super::strict::Thresholds;
 use super::strict::judge;
 use crate::compare::{Verdict, log_ratios, precise_for};
@@ -142,7 +143,7 @@ fn is_worse(verdict: RowVerdict) -> bool {
     )
 }
 
-fn is_alarm(judgement: &Judgement) -> bool {
+fn is_alarm(judgement: &Judged) -> bool {
     matches!(judgement.outcome, Outcome::Warning | Outcome::Critical)
 }
 
@@ -316,7 +317,7 @@ fn pairs_raise_at_most_one_false_alarm_in_a_thousand_runs_of_a_suite() {
     let mut noise = Noise::new(21);
     let alarms = (0..tries)
         .map(|_| pairs(&mut noise, &[0.0; CASES]))
-        .filter(|record| is_alarm(&Judgement::of_comparisons(record, &Thresholds::default())))
+        .filter(|record| is_alarm(&Judged::of_comparisons(record, &Thresholds::default())))
         .count();
     println!("pairs, nothing planted: {alarms} alarms in {tries} suites of {CASES} cases");
     assert!(
@@ -333,7 +334,7 @@ fn pairs_find_five_percent_and_alarm_at_ten() {
         let (mut found, mut alarms) = (0, 0);
         for _ in 0..tries {
             let record = pairs(&mut noise, &[share.ln_1p()]);
-            let judgement = Judgement::of_comparisons(&record, &Thresholds::default());
+            let judgement = Judged::of_comparisons(&record, &Thresholds::default());
             let p50 = &judgement.rows[1];
             assert_eq!(p50.metric, Metric::P50);
             found += usize::from(is_worse(p50.verdict));

@@ -6,7 +6,8 @@ use rand::{RngExt, SeedableRng};
 
 use super::baseline::{Baseline, BaselineRun};
 use super::candidate::Candidate;
-use super::judgement::{Judgement, Outcome};
+use super::judgement::Outcome;
+use super::reason::Judged;
 use super::strict::{Thresholds, judge};
 use crate::compare::{
     Paired, Rules, Verdict, correct_for_several, log_ratios, paired, precise_for,
@@ -259,7 +260,7 @@ impl Machine {
     }
 }
 
-fn is_alarm(judgement: &Judgement) -> bool {
+fn is_alarm(judgement: &Judged) -> bool {
     matches!(judgement.outcome, Outcome::Warning | Outcome::Critical)
 }
 
@@ -327,7 +328,7 @@ fn differ_in_total(record: &Record) -> bool {
 #[test]
 fn against_a_raises_no_alarm_in_200_comparisons_of_any_weather() {
     let judged =
-        |record: &Record| is_alarm(&Judgement::of_comparisons(record, &Thresholds::default()));
+        |record: &Record| is_alarm(&Judged::of_comparisons(record, &Thresholds::default()));
     let mut broken = Vec::new();
     for (name, weather) in WEATHERS {
         let (mut alarms, mut claimed, mut misled) = (0, 0, 0);

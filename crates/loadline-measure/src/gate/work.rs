@@ -6,6 +6,7 @@
 use super::baseline::{Baseline, BaselineRun};
 use super::candidate::Candidate;
 use super::judgement::{Row, RowVerdict};
+use super::reason::{Counted, Gap, Grounds, JudgedRow, Reason, Side};
 use crate::metric::Metric;
 use crate::record::{Bounds, Case, Record};
 use crate::work::{self, Pass, Work, WorkComparison, WorkRules, WorkVerdict};
@@ -13,16 +14,13 @@ use crate::work::{self, Pass, Work, WorkComparison, WorkRules, WorkVerdict};
 /// Functions that a row names.
 const NAMED_FUNCTIONS: usize = 10;
 
-/// The scope of a count of instructions, for every sentence that claims something about it.
-const SCOPE: &str = "work in user space, not time: caches, the kernel and waiting are not in it";
-
-/// Rows of the cases that were compared in pairs, and sentences about what was counted with them; `name` gives the
+/// Rows of the cases that were compared in pairs, and notes on what was counted with them; `name` gives the
 /// case's name in the judgement.
 pub(super) fn of_pairs(
     record: &Record,
     rules: &WorkRules,
     name: impl Fn(usize) -> String,
-) -> (Vec<Row>, Vec<String>) {
+) -> (Vec<JudgedRow>, Vec<Reason>) {
     let mut pairs: Vec<(usize, usize)> = Vec::new();
     for comparison in &record.comparisons {
         let pair = (comparison.a, comparison.b);
@@ -30,43 +28,47 @@ pub(super) fn of_pairs(
             pairs.push(pair);
         }
     }
-    let (mut rows, mut sentences) = (Vec::new(), Vec::new());
+    let (mut rows, mut reasons) = (Vec::new(), Vec::new());
     for (a, b) in pairs {
         let (Some(before), Some(after)) = (record.cases.get(a), record.cases.get(b)) else {
             continue;
         };
-        let (row, sentence) = of_cases(&name(b), before, after, rules);
+        let (row, reason) = of_cases(&name(b), before, after, rules);
         rows.extend(row);
-        sentences.extend(sentence);
+        reasons.extend(reason);
     }
-    (rows, sentences)
+    (rows, reasons)
 }
 
-/// Rows about all that was counted of both cases, and sentences about what was counted with it.
+/// Rows about all that was counted of both cases, and notes on what was counted with it.
 pub(super) fn of_cases(
     name: &str,
     before: &Case,
     after: &Case,
     rules: &WorkRules,
-) -> (Vec<Row>, Vec<String>) {
-    let (mut rows, mut sentences) = (Vec::new(), Vec::new());
+) -> (Vec<JudgedRow>, Vec<Reason>) {
+    let (mut rows, mut reasons) = (Vec::new(), Vec::new());
     for metric in Metric::WORK {
         match (metric.work_of(before), metric.work_of(after)) {
             (Some(before), Some(after)) => {
                 rows.push(of_two(name, metric, before, after, rules));
-                sentences.extend(other_counts(name, before, after));
+                reasons.extend(other_counts(name, before, after));
             }
             (None, None) => {}
             (one, _) => {
-                let side = if one.is_some() { "first" } else { "second" };
-                sentences.push(format!(
-                    "{name}: {} are not compared, because they were counted only on the {side} side.",
-                    metric.name().replace('_', " ")
-                ));
+                reasons.push(Reason::CountedOnce {
+                    case: name.to_owned(),
+                    metric,
+                    side: if one.is_some() {
+                        Side::First
+                    } else {
+                        Side::Second
+                    },
+                });
             }
         }
     }
-    (rows, sentences)
+    (rows, reasons)
 }
 
 /// Rows of the cases of a candidate whose work the baseline keeps.
@@ -74,7 +76,7 @@ pub(super) fn of_baseline(
     baseline: &Baseline,
     candidate: &Candidate<'_>,
     rules: &WorkRules,
-) -> Vec<Row> {
+) -> Vec<JudgedRow> {
     let metric = Metric::ServerInstructions;
     let mut rows = Vec::new();
     for name in candidate.first.cases.keys() {
@@ -83,11 +85,9 @@ pub(super) fn of_baseline(
         let after = merged(runs.into_iter().flatten(), name);
         match (before, after) {
             (Some(before), Some(after)) => rows.push(of_two(name, metric, &before, &after, rules)),
-            (Some(_), None) => rows.push(untold(
-                name,
-                metric,
-                "the baseline holds instructions per operation, but they were not counted now",
-            )),
+            (Some(_), None) => {
+                rows.push(Row::unknown(name, metric).because(Grounds::Gap(Gap::NotCounted)));
+            }
             (None, _) => {}
         }
     }
@@ -112,13 +112,22 @@ fn merged<'r>(runs: impl Iterator<Item = &'r BaselineRun>, name: &str) -> Option
 
 /// The row of the case `name` for the work of two sides, which `metric` counts.
 #[must_use]
-pub fn of_two(name: &str, metric: Metric, before: &Work, after: &Work, rules: &WorkRules) -> Row {
+pub fn of_two(
+    name: &str,
+    metric: Metric,
+    before: &Work,
+    after: &Work,
+    rules: &WorkRules,
+) -> JudgedRow {
+    let unknown = Row::unknown(name, metric);
     if let Some(reason) = before.incomparable(after) {
-        return untold(name, metric, &reason);
+        return unknown.because(Grounds::Incomparable(reason));
     }
     let (one, other) = match (before.estimate(), after.estimate()) {
         (Ok(one), Ok(other)) => (one, other),
-        (Err(error), _) | (_, Err(error)) => return untold(name, metric, &error.to_string()),
+        (Err(error), _) | (_, Err(error)) => {
+            return unknown.because(Grounds::NoEstimate(error));
+        }
     };
     let compared = work::compare(&one, &other, rules);
     let changed = matches!(compared.verdict, WorkVerdict::More | WorkVerdict::Fewer);
@@ -133,49 +142,34 @@ pub fn of_two(name: &str, metric: Metric, before: &Work, after: &Work, rules: &W
             hi: compared.hi,
         }),
         verdict: verdict(&compared, rules),
-        evidence: format!("{} ({SCOPE})", compared.sentence("operation")),
+        evidence: Grounds::Work(compared),
         functions: if changed {
             work::differences(&before.functions, &after.functions, NAMED_FUNCTIONS)
         } else {
             Vec::new()
         },
-        ..Row::unknown(name, metric)
+        ..unknown
     }
 }
 
-/// The other counts of the same passes, as a sentence; they are not judged.
-fn other_counts(name: &str, before: &Work, after: &Work) -> Option<String> {
+/// The other counts of the same passes; they are not judged.
+fn other_counts(name: &str, before: &Work, after: &Work) -> Option<Reason> {
     let per_op = |work: &Work, of: fn(&Pass) -> Option<u64>| {
         let pass = work.passes.first().filter(|pass| pass.ops > 0)?;
         Some(of(pass)? as f64 / pass.ops as f64)
     };
     type Count = fn(&Pass) -> Option<u64>;
-    let counts: [(&str, Count); 4] = [
-        ("system calls", |pass| pass.system_calls),
-        ("allocations", |pass| pass.allocations),
-        ("bytes received", |pass| pass.bytes_received),
-        ("bytes sent", |pass| pass.bytes_sent),
+    let counts: [(Counted, Count); 4] = [
+        (Counted::SystemCalls, |pass| pass.system_calls),
+        (Counted::Allocations, |pass| pass.allocations),
+        (Counted::BytesReceived, |pass| pass.bytes_received),
+        (Counted::BytesSent, |pass| pass.bytes_sent),
     ];
-    let told: Vec<String> = counts
-        .into_iter()
-        .filter_map(|(what, of)| {
-            let (was, is) = (per_op(before, of)?, per_op(after, of)?);
-            let (was, is) = (format!("{was:.2}"), format!("{is:.2}"));
-            Some(if was == is {
-                format!("{is} {what}")
-            } else {
-                format!("{is} {what} ({was} before)")
-            })
-        })
+    let counts = counts.into_iter();
+    let known: Vec<(Counted, f64, f64)> = counts
+        .filter_map(|(what, of)| Some((what, per_op(before, of)?, per_op(after, of)?)))
         .collect();
-    (!told.is_empty()).then(|| format!("{name}, counted per operation: {}.", told.join(", ")))
-}
-
-fn untold(name: &str, metric: Metric, reason: &str) -> Row {
-    Row {
-        evidence: reason.to_owned(),
-        ..Row::unknown(name, metric)
-    }
+    (!known.is_empty()).then(|| Reason::OtherCounts(name.to_owned(), known))
 }
 
 fn verdict(compared: &WorkComparison, rules: &WorkRules) -> RowVerdict {
@@ -193,8 +187,8 @@ fn verdict(compared: &WorkComparison, rules: &WorkRules) -> RowVerdict {
     }
 }
 
-/// Sentences about cases whose work and time moved in opposite directions, with the likely reasons.
-pub(super) fn disagreements(rows: &[Row]) -> Vec<String> {
+/// Cases whose work and time moved in opposite directions.
+pub(super) fn disagreements(rows: &[JudgedRow]) -> Vec<Reason> {
     let of_work = rows
         .iter()
         .filter(|row| row.metric.is_work() && row.limit.is_none());
@@ -205,7 +199,7 @@ pub(super) fn disagreements(rows: &[Row]) -> Vec<String> {
                 RowVerdict::Critical | RowVerdict::Warning | RowVerdict::Slower => true,
                 RowVerdict::Equivalent | RowVerdict::Inconclusive => return None,
             };
-            let opposite = |row: &&Row| match row.verdict {
+            let opposite = |row: &&JudgedRow| match row.verdict {
                 RowVerdict::Faster => grew,
                 RowVerdict::Critical | RowVerdict::Warning | RowVerdict::Slower => !grew,
                 RowVerdict::Equivalent | RowVerdict::Inconclusive => false,
@@ -215,24 +209,11 @@ pub(super) fn disagreements(rows: &[Row]) -> Vec<String> {
                 .filter(|row| row.case == work.case && row.limit.is_none())
                 .filter(|row| !row.metric.is_work())
                 .find(opposite)?;
-            let (instructions, time_moved, reasons) = if grew {
-                (
-                    "more",
-                    "improved",
-                    "fewer cache misses, fewer system calls or less waiting",
-                )
-            } else {
-                (
-                    "fewer",
-                    "got worse",
-                    "more cache misses, more time in the kernel (system calls, page faults, disk) or more waiting (locks, other threads)",
-                )
-            };
-            Some(format!(
-                "{}: {instructions} instructions per operation, yet {} {time_moved}. Likely reasons: {reasons}.",
-                work.case,
-                time.metric.name()
-            ))
+            Some(Reason::Disagreement {
+                case: work.case.clone(),
+                metric: time.metric,
+                grew,
+            })
         })
         .collect()
 }
@@ -241,7 +222,7 @@ pub(super) fn disagreements(rows: &[Row]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::gate::strict::Thresholds;
-    use crate::gate::{Judgement, Outcome};
+    use crate::gate::{Judged, Outcome};
     use crate::metric::Direction;
     use crate::record::{Case, Comparison, Environment, Run, Verdict};
     use crate::work::{FunctionWork, Source};
@@ -301,8 +282,8 @@ mod tests {
         record
     }
 
-    fn judged(works: [Option<Work>; 2]) -> Judgement {
-        Judgement::of_comparisons(&record(works), &Thresholds::default())
+    fn judged(works: [Option<Work>; 2]) -> Judged {
+        Judged::of_comparisons(&record(works), &Thresholds::default())
     }
 
     #[test]
@@ -316,13 +297,10 @@ mod tests {
             (row.metric, row.verdict),
             (Metric::ServerInstructions, RowVerdict::Critical)
         );
-        assert!(
-            row.evidence.starts_with(
-                "55.6 % more instructions per operation [54.7, 56.5] (work in user space, not time"
-            ),
-            "{}",
-            row.evidence
-        );
+        let Grounds::Work(work_of) = row.evidence else {
+            panic!("{row:?}");
+        };
+        assert_eq!((work_of.ratio * 1e3).round(), 1_556.0);
         let named: Vec<&str> = row.functions.iter().map(|of| of.name.as_str()).collect();
         assert_eq!(named, ["slowlogPush", "call"]);
         let slightly = judged([Some(before.clone()), Some(work(3_700, &[]))]);
@@ -343,28 +321,37 @@ mod tests {
             work
         };
         let judgement = judged([Some(counted(2_000)), Some(counted(3_000))]);
-        let sentence = "get, counted per operation: 0.19 system calls, 3.00 allocations (2.00 before), 69.00 bytes sent.";
-        assert!(
-            judgement.notes.iter().any(|note| note == sentence),
-            "{judgement:?}"
-        );
+        let counts = vec![
+            (Counted::SystemCalls, 0.19, 0.19),
+            (Counted::Allocations, 2.0, 3.0),
+            (Counted::BytesSent, 69.0, 69.0),
+        ];
+        let note = Reason::OtherCounts("get".to_owned(), counts);
+        assert!(judgement.notes.contains(&note), "{judgement:?}");
     }
 
     #[test]
     fn missing_or_incomparable_counts_claim_nothing() {
         let lost = judged([None, Some(work(9, &[]))]);
         assert!(lost.rows.is_empty());
-        let note = "get: server instructions are not compared, because they were counted only on the second side.";
-        assert!(lost.notes.iter().any(|said| said == note), "{lost:?}");
+        let note = Reason::CountedOnce {
+            case: "get".to_owned(),
+            metric: Metric::ServerInstructions,
+            side: Side::Second,
+        };
+        assert!(lost.notes.contains(&note), "{lost:?}");
         let other = Work {
             tool: "valgrind-3.22.0".to_owned(),
             ..work(7_200, &[])
         };
         let judgement = judged([Some(work(3_600, &[])), Some(other)]);
         assert_eq!(judgement.rows[0].verdict, RowVerdict::Inconclusive);
+        let Grounds::Incomparable(it) = &judgement.rows[0].evidence else {
+            panic!("{judgement:?}");
+        };
         assert_eq!(
-            judgement.rows[0].evidence,
-            "not comparable: the tool that counts was valgrind-3.19.0 and is valgrind-3.22.0"
+            (it.what, it.was.as_str(), it.is.as_str()),
+            ("the tool that counts", "valgrind-3.19.0", "valgrind-3.22.0")
         );
         assert_eq!(judgement.outcome, Outcome::Inconclusive);
     }
@@ -386,13 +373,12 @@ mod tests {
             row(Metric::P50, RowVerdict::Warning),
             row(Metric::ServerInstructions, RowVerdict::Faster),
         ];
-        let sentences = disagreements(&rows);
-        assert_eq!(sentences.len(), 1);
-        assert!(
-            sentences[0].starts_with("get: fewer instructions per operation, yet p50 got worse. Likely reasons: more cache misses"),
-            "{}",
-            sentences[0]
-        );
+        let expected = Reason::Disagreement {
+            case: "get".to_owned(),
+            metric: Metric::P50,
+            grew: false,
+        };
+        assert_eq!(disagreements(&rows), [expected]);
         let agreeing = [
             row(Metric::P50, RowVerdict::Warning),
             row(Metric::ServerInstructions, RowVerdict::Slower),

@@ -35,7 +35,7 @@ pub struct WorkTrial {
 impl WorkTrial {
     /// The comparison whose row is `row`, and which took `duration_ns`.
     #[must_use]
-    pub fn of(row: &Row, duration_ns: u64) -> Self {
+    pub fn of<E>(row: &Row<E>, duration_ns: u64) -> Self {
         Self {
             ratio: row.ratio,
             verdict: row.verdict,

@@ -62,12 +62,16 @@ impl Work {
         Estimate::of(&values?)
     }
 
-    /// The difference that makes the counts of two subjects incomparable, as a sentence; `None` if there is none. The
+    /// The difference that makes the counts of two subjects incomparable; `None` if there is none. The
     /// two servers may be different builds: that is what is compared.
     #[must_use]
-    pub fn incomparable(&self, other: &Self) -> Option<String> {
-        let differ = |what: &str, one: &str, another: &str| {
-            (one != another).then(|| format!("not comparable: {what} was {one} and is {another}"))
+    pub fn incomparable(&self, other: &Self) -> Option<Incomparable> {
+        let differ = |what: &'static str, was: &str, is: &str| {
+            (was != is).then(|| Incomparable {
+                what,
+                was: was.to_owned(),
+                is: is.to_owned(),
+            })
         };
         differ("the tool that counts", &self.tool, &other.tool)
             .or_else(|| differ("the instruction set", &self.cpu, &other.cpu))
@@ -91,6 +95,17 @@ pub enum Source {
     Pmu,
     /// Valgrind's callgrind, which executes the server in a simulator.
     Callgrind,
+}
+
+/// A difference that makes two counts incomparable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incomparable {
+    /// The name of the property that differs.
+    pub what: &'static str,
+    /// Its value on the first side.
+    pub was: String,
+    /// Its value on the second side.
+    pub is: String,
 }
 
 /// The reason why passes give no count per operation.

@@ -1,7 +1,7 @@
 //! Flame graphs in a page.
 
 use loadline_measure::Record;
-use loadline_measure::gate::{Judgement, Thresholds};
+use loadline_measure::gate::{Judged, Thresholds};
 use loadline_measure::work::{Frame, Pass, Source, Work};
 
 use super::fixture;
@@ -47,7 +47,10 @@ pub(super) fn record(added: &str) -> Record {
     more.push(frame(added, Some(1), 1_200.0));
     record.cases[0].work = Some(work(2_000, common()));
     record.cases[1].work = Some(work(3_200, more));
-    record.judgement = Some(Judgement::of_comparisons(&record, &Thresholds::default()));
+    record.judgement = Some(crate::judgement(Judged::of_comparisons(
+        &record,
+        &Thresholds::default(),
+    )));
     record
 }
 
@@ -62,7 +65,10 @@ fn change_of_work_is_drawn_and_nothing_else_is() {
     assert!(!plain.contains("Where the instructions go"), "{plain}");
     let mut same = record("slowlogPushEntry");
     same.cases[1].work = same.cases[0].work.clone();
-    same.judgement = Some(Judgement::of_comparisons(&same, &Thresholds::default()));
+    same.judgement = Some(crate::judgement(Judged::of_comparisons(
+        &same,
+        &Thresholds::default(),
+    )));
     assert!(!html(&same).contains("<svg class=\"flame\""));
 }
 

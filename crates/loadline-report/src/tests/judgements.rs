@@ -51,7 +51,7 @@ fn judgement(outcome: Outcome, rows: Vec<Row>) -> Judgement {
         policy: Policy::Strict,
         basis: Basis::Baseline,
         outcome,
-        reasons: rows.iter().filter(grave).map(Row::sentence).collect(),
+        reasons: rows.iter().filter(grave).map(crate::row_sentence).collect(),
         rows,
         notes: vec!["The server's version was 7.0.15 and is 7.2.4 now.".to_owned()],
         second_run_needed: false,

@@ -19,6 +19,7 @@ use crate::document::{
     Block, Cell, Check, CheckResult, Checks, Column, Document, Item, Plot, Ratio, Ratios, Row,
     RowGroup, Section, Table, Tone,
 };
+use crate::row_sentence;
 
 /// Legend of a ratio.
 pub(super) const LEGEND: &str = "ratio: the median over rounds of the second figure over the first in the same round, with its interval. \"detects\": the smallest change that these rounds can detect.";
@@ -99,7 +100,7 @@ pub(super) fn sections(judgement: &Judgement) -> Vec<Option<Section>> {
 
 /// Reasons that neither the verdict nor a row states.
 fn reasons(judgement: &Judgement) -> Vec<&String> {
-    let shown: BTreeSet<String> = judgement.rows.iter().map(Judged::sentence).collect();
+    let shown: BTreeSet<String> = judgement.rows.iter().map(row_sentence).collect();
     let verdict = verdict::of_judgement(judgement).sentence;
     let reasons = judgement.reasons.iter();
     reasons

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use loadline_measure::gate::{self, BaselineRun, Judgement, Thresholds};
+use loadline_measure::gate::{self, BaselineRun, Judged, Thresholds};
 use loadline_measure::{Limit, Record};
 
 use super::surroundings;
@@ -64,14 +64,15 @@ fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
     let record = &mut recorded.record;
     record.findings.extend(copied);
     if !record.run.cut_short {
-        record.judgement = Some(judge(record, &limits, &thresholds)?);
+        let judged = judge(record, &limits, &thresholds)?;
+        record.judgement = Some(loadline_report::judgement(judged));
     }
     Ok(answer.give(record, recorded.broken, &shell.printer)?)
 }
 
 /// Judges the pairs of the record, and the limits for B, whose cases come last.
-fn judge(record: &Record, limits: &[Limit], thresholds: &Thresholds) -> Result<Judgement, Failure> {
-    let mut judgement = Judgement::of_comparisons(record, thresholds);
+fn judge(record: &Record, limits: &[Limit], thresholds: &Thresholds) -> Result<Judged, Failure> {
+    let mut judgement = Judged::of_comparisons(record, thresholds);
     if let (false, Some(last)) = (limits.is_empty(), record.cases.last()) {
         let judged = judging::of_subject(record, &last.subject.name);
         let run = BaselineRun::of_record(&judged).map_err(|error| judging::incomparable(&error))?;
@@ -86,6 +87,7 @@ fn records(args: &CompareArgs, b: &Path) -> anyhow::Result<ExitCode> {
     answer.spare(args.a.as_ref())?;
     answer.spare(b)?;
     let (a, mut b) = (files::read_record(args.a.as_ref())?, files::read_record(b)?);
-    b.judgement = Some(gate::records::judge(&a, &b, &args.work.rules()));
+    let judged = gate::records::judge(&a, &b, &args.work.rules());
+    b.judgement = Some(loadline_report::judgement(judged));
     Ok(answer.give(&b, None, &printer)?)
 }

@@ -7,7 +7,7 @@ use loadline_measure::Limit;
 use loadline_measure::doctor;
 use loadline_measure::gate::classic::Classic;
 use loadline_measure::gate::{
-    self, Baseline, BaselineRun, Candidate, Judgement, Thresholds, limits_of_run,
+    self, Baseline, BaselineRun, Candidate, Judged, Thresholds, limits_of_run,
 };
 use loadline_measure::record::Record;
 use loadline_report::findings;
@@ -131,12 +131,12 @@ fn answered(
     answer: &Answer,
     baseline: Option<&Baseline>,
     plan: impl FnOnce(Option<&str>) -> Result<Plan, Failure>,
-    judge: impl Fn(&Record, Option<&Record>) -> Result<Judgement, Failure>,
+    judge: impl Fn(&Record, Option<&Record>) -> Result<Judged, Failure>,
 ) -> anyhow::Result<ExitCode> {
     let candidate = args.candidate.as_deref();
     if let Some(record) = candidate.filter(|text| is_record(text)) {
         let mut record = files::read_record(Path::new(record))?;
-        record.judgement = Some(judge(&record, None)?);
+        record.judgement = Some(loadline_report::judgement(judge(&record, None)?));
         examine(&mut record, baseline)?;
         return Ok(answer.give(&record, None, &Printer::new(&args.judge.results.display))?);
     }
@@ -176,7 +176,7 @@ fn thresholds(args: &GateArgs) -> Result<Thresholds, Failure> {
 fn measured(
     plan: &Plan,
     shell: &Shell,
-    judge: impl Fn(&Record, Option<&Record>) -> Result<Judgement, Failure>,
+    judge: impl Fn(&Record, Option<&Record>) -> Result<Judged, Failure>,
 ) -> Result<Recorded, Failure> {
     let mut first = session::measure(plan, shell)?;
     if first.is_cut_short() {
@@ -201,7 +201,7 @@ fn measured(
         recording::refuse_errors(&second.record)?;
         judgement = judge(&first.record, Some(&second.record))?;
     }
-    first.record.judgement = Some(judgement);
+    first.record.judgement = Some(loadline_report::judgement(judgement));
     Ok(first)
 }
 
@@ -210,7 +210,7 @@ fn judge(
     first: &Record,
     second: Option<&Record>,
     thresholds: &Thresholds,
-) -> Result<Judgement, Failure> {
+) -> Result<Judged, Failure> {
     let workload_hash = plan::workload_hash(&first.run.plan);
     let first_run = run_of(first)?;
     let second_run = second.map(run_of).transpose()?;

@@ -18,7 +18,8 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         &plan.describe_with(&limits),
         |shell| {
             let mut recorded = session::measure(&plan, shell)?;
-            recorded.record.limits = gate::limits_of_cases(&recorded.record.cases, &limits);
+            let judged = gate::limits_of_cases(&recorded.record.cases, &limits);
+            recorded.record.limits = loadline_report::rows(judged);
             Ok(recorded.refuse_errors())
         },
         |record, _, results| {
@@ -42,6 +43,6 @@ pub(super) fn judge(limits: &[Row], strict: bool, results: &mut Results) {
     let rows = limits.iter();
     results.remarks = rows
         .filter(|row| row.verdict != RowVerdict::Equivalent)
-        .map(|row| row.sentence())
+        .map(loadline_report::row_sentence)
         .collect();
 }

@@ -132,11 +132,15 @@ impl Baseline {
     ) -> Result<(), Error> {
         let refuse = |reason: String| Err(Error::Incomparable(reason));
         if workload_hash != self.workload_hash {
-            return refuse(fingerprint::other_work(&self.workload_hash, workload_hash));
+            return refuse(format!(
+                "The baseline is of the workload {}, the run of {}; measure with the baseline's plan.",
+                shortened(&self.workload_hash),
+                shortened(workload_hash)
+            ));
         }
         let differences = fingerprint::differences(&self.environment, environment);
         if !differences.is_empty() {
-            let sentences: Vec<String> = differences.iter().map(|one| one.sentence()).collect();
+            let sentences: Vec<String> = differences.iter().map(ToString::to_string).collect();
             return refuse(format!(
                 "{} Save a baseline of its own for it.",
                 sentences.join(" ")

@@ -23,13 +23,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict, exp, ratio_bounds};
+use super::judgement::{Basis, Policy, Row, RowVerdict, exp, ratio_bounds};
+use super::reason::{Collapse, Grounds, Judged, JudgedRow, LimitGrounds, Reason};
 
 use crate::interval::{self, ALPHA};
 use crate::metric::Metric;
 use crate::quantile::median;
 use crate::record::{Bounds, shortened};
-use crate::words;
 
 mod file;
 #[cfg(test)]
@@ -202,9 +202,9 @@ impl Classic {
 
 /// Judges the rounds of a candidate against a file.
 #[must_use]
-pub fn judge(classic: &Classic, rounds: &ClassicRounds) -> Judgement {
+pub fn judge(classic: &Classic, rounds: &ClassicRounds) -> Judged {
     let thresholds = &classic.thresholds;
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<JudgedRow> = Vec::new();
     for (key, number) in &classic.metrics {
         let values = rounds.values.get(key).map_or(&[][..], Vec::as_slice);
         rows.push(compared(classic, *key, *number, values));
@@ -215,27 +215,17 @@ pub fn judge(classic: &Classic, rounds: &ClassicRounds) -> Judgement {
     for (case, values) in &rounds.p99_us {
         rows.extend(too_slow(case, values, thresholds));
     }
-    let mut judgement = Judgement::new(Policy::Classic, Basis::Numbers, rows);
-    let stated = classic.environment.as_ref().map_or_else(
-        || "the file does not say where they were measured".to_owned(),
-        |environment| {
-            let environment = shortened(&environment.to_string());
-            format!("the file says only {environment} of where they were measured")
-        },
-    );
-    let updated = classic
-        .last_updated
-        .as_deref()
-        .unwrap_or("a time not stated");
-    judgement.notes.push(format!(
-        "The numbers are of {} and of a single run each; {stated}, so another machine would not be noticed.",
-        shortened(updated)
-    ));
+    let mut judgement = Judged::new(Policy::Classic, Basis::Numbers, rows);
+    let environment = classic.environment.as_ref().map(ToString::to_string);
+    judgement.notes.push(Reason::Numbers {
+        updated: classic.last_updated.as_deref().map(shortened),
+        environment: environment.as_deref().map(shortened),
+    });
     judgement
 }
 
 /// A number compared with the median of the rounds.
-fn compared(classic: &Classic, key: ClassicMetric, number: f64, values: &[f64]) -> Row {
+fn compared(classic: &Classic, key: ClassicMetric, number: f64, values: &[f64]) -> JudgedRow {
     let thresholds = &classic.thresholds;
     let ((case, metric), factor) = (classic.operation(key), key.factor());
     let mut row = Row {
@@ -245,11 +235,7 @@ fn compared(classic: &Classic, key: ClassicMetric, number: f64, values: &[f64]) 
     };
     let positive = values.iter().all(|value| *value > 0.0 && value.is_finite());
     let Some(interval) = interval::of_median(values, ALPHA).filter(|_| positive) else {
-        let rounds = values.len();
-        row.evidence = format!(
-            "inconclusive: of {rounds} rounds; 8 or more with values above zero are needed"
-        );
-        return row;
+        return row.because(Grounds::NumberOfFewRounds(values.len()));
     };
     let worsening = |value: f64| metric.direction().worsening((value / number).ln());
     let (one, other) = (worsening(interval.lo), worsening(interval.hi));
@@ -267,16 +253,16 @@ fn compared(classic: &Classic, key: ClassicMetric, number: f64, values: &[f64]) 
     };
     row.minimum_detectable_effect = Some(exp(warning + (hi - lo) / 2.0) - 1.0);
     row.verdict = verdict((lo, hi), warning);
-    let (least, most) = (
-        words::value(metric, interval.lo * factor),
-        words::value(metric, interval.hi * factor),
-    );
-    let number_told = words::value(metric, number * factor);
-    row.evidence = format!("between {least} and {most}, stated {number_told}");
-    if metric == Metric::Throughput {
-        collapse(&mut row, interval.hi, number, thresholds);
+    let is_rate = metric == Metric::Throughput;
+    let collapse = collapse(interval.hi, number, thresholds).filter(|_| is_rate);
+    if collapse.is_some() {
+        row.verdict = RowVerdict::Critical;
     }
-    row
+    row.because(Grounds::Number {
+        bounds: (interval.lo * factor, interval.hi * factor),
+        number: number * factor,
+        collapse,
+    })
 }
 
 /// The verdict on logarithmic bounds, where more is worse.
@@ -294,62 +280,38 @@ fn verdict((lo, hi): (f64, f64), warning: f64) -> RowVerdict {
     }
 }
 
-/// Handles a throughput whose upper bound is below half of the number, or below the lowest allowed
-/// throughput.
-fn collapse(row: &mut Row, hi: f64, number: f64, thresholds: &ClassicThresholds) {
+/// Whether a throughput collapsed: its upper bound is below the lowest allowed throughput, or below half of the number.
+fn collapse(hi: f64, number: f64, thresholds: &ClassicThresholds) -> Option<Collapse> {
     let least = thresholds.critical_throughput_min_ops_sec;
-    let reason = if least.is_some_and(|least| hi < least) {
-        least.map(|least| {
-            format!(
-                "below the minimum of {}",
-                words::value(Metric::Throughput, least)
-            )
-        })
-    } else {
-        (hi < COLLAPSE * number).then(|| "below half of it".to_owned())
-    };
-    if let Some(reason) = reason {
-        row.verdict = RowVerdict::Critical;
-        row.evidence = format!("{}, {reason}", row.evidence);
-    }
+    let least = least.filter(|least| hi < *least);
+    let below_half = || (hi < COLLAPSE * number).then_some(Collapse::BelowHalf);
+    least.map(Collapse::BelowMinimum).or_else(below_half)
 }
 
 /// The limit on every p99; empty if it was not measured, which the comparison reports.
-fn too_slow(case: &str, values: &[f64], thresholds: &ClassicThresholds) -> Option<Row> {
+fn too_slow(case: &str, values: &[f64], thresholds: &ClassicThresholds) -> Option<JudgedRow> {
     let value = median(values)?;
     let limit_ns = thresholds.critical_latency_ms * 1e6;
     let limit = format!("{case}.p99<={}ms", thresholds.critical_latency_ms);
     let row = Row {
-        limit: Some(limit.clone()),
+        limit: Some(limit),
         candidate: Some(value * 1e3),
         ..Row::unknown(case, Metric::P99)
     };
     let Some(interval) = interval::of_median(values, ALPHA) else {
-        let rounds = values.len();
-        return Some(Row {
-            evidence: format!("inconclusive: {rounds} rounds are too few to judge {limit}"),
-            ..row
-        });
+        return Some(row.because(Grounds::Limit(LimitGrounds::FewRounds(values.len()))));
     };
     let (lo, hi) = (interval.lo * 1e3, interval.hi * 1e3);
-    let shown = format!(
-        "between {} and {}",
-        words::value(Metric::P99, lo),
-        words::value(Metric::P99, hi)
-    );
-    let (verdict, evidence) = if lo > limit_ns {
-        (RowVerdict::Critical, format!("{shown} breaks {limit}"))
+    let verdict = if lo > limit_ns {
+        RowVerdict::Critical
     } else if hi <= limit_ns {
-        (RowVerdict::Equivalent, format!("{shown} keeps {limit}"))
+        RowVerdict::Equivalent
     } else {
-        (
-            RowVerdict::Inconclusive,
-            format!("{shown} does not tell whether {limit} is kept"),
-        )
+        RowVerdict::Inconclusive
     };
     Some(Row {
         verdict,
-        evidence,
+        evidence: Grounds::Limit(LimitGrounds::Bounds(lo, hi)),
         ..row
     })
 }

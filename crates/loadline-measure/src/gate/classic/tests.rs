@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::gate::judgement::Outcome;
+use crate::gate::reason::LimitGrounds;
 
 /// The file as the write-up has it.
 fn file() -> Value {
@@ -199,7 +200,15 @@ fn unchanged_run_raises_no_alarm_and_lists_unknown_metrics() {
     );
     assert_eq!(judgement.outcome, Outcome::None, "{judgement:#?}");
     assert_eq!(judgement.policy, Policy::Classic);
-    assert!(judgement.notes[0].contains("another machine would not be noticed"));
+    assert!(matches!(judgement.notes[..], [Reason::Numbers { .. }]));
+}
+
+/// The row that is the first reason.
+fn first_reason(judgement: &Judged) -> &JudgedRow {
+    match &judgement.reasons[0] {
+        Reason::Row(row) => row,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -216,9 +225,14 @@ fn p99_over_ten_milliseconds_is_critical_wherever_it_is() {
         assert_eq!(judgement.outcome, outcome, "{p99_us}: {judgement:#?}");
     }
     let judgement = judge(&classic, &measured(ClassicMetric::GetP99Us, 11_000.0));
-    assert_eq!(
-        judgement.reasons[0],
-        "get, p99: between 10.7 ms and 11.3 ms breaks get.p99<=10ms."
+    let row = first_reason(&judgement);
+    assert_eq!(row.limit.as_deref(), Some("get.p99<=10ms"));
+    let Grounds::Limit(LimitGrounds::Bounds(lo, hi)) = row.evidence else {
+        panic!("{row:?}");
+    };
+    assert!(
+        10.6e6 < lo && lo < 10.8e6 && 11.2e6 < hi && hi < 11.4e6,
+        "{row:?}"
     );
 }
 
@@ -229,9 +243,15 @@ fn minimum_throughput_holds_at_any_baseline() {
     let classic = read(&file).unwrap();
     let judgement = judge(&classic, &measured(ClassicMetric::ThroughputOpsSec, 900.0));
     assert_eq!(judgement.outcome, Outcome::Critical);
+    let row = first_reason(&judgement);
     assert_eq!(
-        judgement.reasons[0],
-        "sequential set, throughput: between 873/s and 927/s, stated 1.50k/s, below the minimum of 1.00k/s."
+        (row.case.as_str(), row.metric),
+        ("sequential set", Metric::Throughput)
+    );
+    let below = Some(Collapse::BelowMinimum(1_000.0));
+    assert!(
+        matches!(row.evidence, Grounds::Number { number: 1_500.0, collapse, .. } if collapse == below),
+        "{row:?}"
     );
 }
 
@@ -287,9 +307,15 @@ fn pipelined_throughput_is_judged_as_such_and_named() {
         .values
         .insert(ClassicMetric::PipelineLatencyPerOpUs, rounds(10.0));
     let judgement = judge(&classic, &found);
+    let row = first_reason(&judgement);
     assert_eq!(
-        judgement.reasons[0],
-        "pipeline 100, throughput: between 97.0k/s and 103.0k/s, stated 227.3k/s, below half of it."
+        (row.case.as_str(), row.metric),
+        ("pipeline 100", Metric::Throughput)
+    );
+    let below = Some(Collapse::BelowHalf);
+    assert!(
+        matches!(row.evidence, Grounds::Number { number: 227_273.0, collapse, .. } if collapse == below),
+        "{row:?}"
     );
     let limits: Vec<&str> = judgement
         .rows

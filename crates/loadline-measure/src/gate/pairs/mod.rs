@@ -1,6 +1,7 @@
 //! Comparisons of two subjects that were measured in the same rounds.
 
-use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict};
+use super::judgement::{Basis, Policy, Row, RowVerdict};
+use super::reason::{Grounds, Judged, JudgedRow, Reason, Remark};
 use super::strict::Thresholds;
 use super::work;
 use crate::compare::{Paired, Rules, holm, paired};
@@ -11,7 +12,7 @@ use crate::record::{Case, Comparison, Record, Verdict, shortened};
 #[cfg(test)]
 mod tests;
 
-impl Judgement {
+impl Judged {
     /// Judges the comparisons of a record, the second case of each against the first.
     ///
     /// Worse is a warning if the lower bound exceeds the margin of 2 % and the estimate is at least 5 %, and
@@ -40,15 +41,16 @@ impl Judgement {
         let disagreements = work::disagreements(&judgement.rows);
         judgement.notes.extend(disagreements);
         judgement.notes.extend(counted);
-        judgement.notes.extend(record.not_counted.clone());
+        let not_counted = record.not_counted.iter().cloned();
+        judgement.notes.extend(not_counted.map(Reason::Stated));
         for note in notes {
             judgement.doubt(note);
         }
         if judgement.rows.is_empty() {
-            judgement.doubt("The record holds no comparison that could be judged.".to_owned());
+            judgement.doubt(Reason::Remark(Remark::NoComparison));
         }
         if record.run.cut_short {
-            judgement.doubt("The run was cut short: rounds of its plan are missing.".to_owned());
+            judgement.doubt(Reason::Remark(Remark::CutShort));
         }
         judgement
     }
@@ -66,26 +68,17 @@ struct Contest {
 
 impl Contest {
     /// Creates the comparison, or returns why it cannot be judged.
-    fn of(record: &Record, comparison: &Comparison) -> Result<Self, String> {
-        let unknown = || {
-            let name = shortened(&comparison.metric);
-            format!("The comparison by \"{name}\" names an unknown case or metric.")
-        };
+    fn of(record: &Record, comparison: &Comparison) -> Result<Self, Reason> {
+        let unknown = || Reason::UnknownComparison(shortened(&comparison.metric));
         let case = |index: usize| record.cases.get(index).ok_or_else(unknown);
         let (a, b) = (case(comparison.a)?, case(comparison.b)?);
         let metric = Metric::from_key(&comparison.metric).ok_or_else(unknown)?;
         let name = name_of(record, b);
-        let missing = || {
-            let metric = metric.name();
-            format!(
-                "{}, {metric}: fewer than half of the rounds hold it.",
-                shortened(&name)
-            )
-        };
+        let missing = || Reason::FewRounds(shortened(&name), metric);
         let (one, other) = metric.of_pairs(a, b).ok_or_else(missing)?;
         let direction = metric.direction();
         let paired = paired(&one, &other, direction, &Rules::default())
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| Reason::Stated(error.to_string()))?;
         Ok(Self {
             case: name,
             metric,
@@ -96,34 +89,26 @@ impl Contest {
     }
 
     /// The row of a percentile that too few operations were measured for.
-    fn unpublished(self) -> Row {
+    fn unpublished(self) -> JudgedRow {
         let [baseline, candidate] = self.values;
         Row {
             baseline,
             candidate,
-            evidence: format!("too few operations for {}", self.metric.name()),
+            evidence: Grounds::FewOperations,
             ..Row::unknown(&self.case, self.metric)
         }
     }
 
-    fn row(self, p_value: f64, thresholds: &Thresholds) -> Row {
+    fn row(self, p_value: f64, thresholds: &Thresholds) -> JudgedRow {
         let paired = &self.paired;
         let claims = matches!(paired.verdict, Verdict::Slower | Verdict::Faster);
         let by_chance = claims && p_value > Rules::default().alpha;
-        let (verdict, mut evidence) = if by_chance {
-            let evidence = format!(
-                "{}, but not significant over all comparisons",
-                sentence(paired, self.metric)
-            );
-            (RowVerdict::Inconclusive, evidence)
+        let verdict = if by_chance {
+            RowVerdict::Inconclusive
         } else {
-            let verdict = verdict(paired, self.metric.direction(), thresholds);
-            (verdict, sentence(paired, self.metric))
+            verdict(paired, self.metric.direction(), thresholds)
         };
         let [baseline, candidate] = self.values;
-        if let Some(note) = paired.beside_totals(baseline, candidate) {
-            evidence.push_str(&format!("; {note}"));
-        }
         Row {
             baseline,
             candidate,
@@ -132,7 +117,10 @@ impl Contest {
             hi: paired.interval.map(|(_, hi)| bounded(hi)),
             minimum_detectable_effect: paired.minimum_detectable_effect.map(bounded),
             verdict,
-            evidence,
+            evidence: Grounds::Pair {
+                paired: self.paired,
+                by_chance,
+            },
             ..Row::unknown(&self.case, self.metric)
         }
     }
@@ -168,15 +156,6 @@ pub(super) fn verdict(
             }
         }
     }
-}
-
-/// The sentence of a comparison in the words of its metric: a cost is higher, not slower.
-fn sentence(paired: &Paired, metric: Metric) -> String {
-    let (worse, better) = metric.words();
-    paired
-        .sentence()
-        .replace("slower", worse)
-        .replace("faster", better)
 }
 
 /// The name of a case, with its subject if the record has more than two.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::gate::judgement::Outcome;
+use crate::gate::reason::Remark;
 use crate::record::{Environment, RoundSummary, Run, Scenario, Subject};
 
 /// Two targets under each of some workloads, compared by p50, the second being `ratio` times the
@@ -66,8 +67,7 @@ fn verdicts_follow_bounds_and_estimates() {
         (1.25, RowVerdict::Critical, Outcome::Critical),
         (0.9, RowVerdict::Faster, Outcome::None),
     ] {
-        let judgement =
-            Judgement::of_comparisons(&record(&[around(ratio)]), &Thresholds::default());
+        let judgement = Judged::of_comparisons(&record(&[around(ratio)]), &Thresholds::default());
         let found = (judgement.rows[0].verdict, judgement.outcome);
         assert_eq!(found, (verdict, outcome), "{ratio}");
     }
@@ -77,13 +77,17 @@ fn verdicts_follow_bounds_and_estimates() {
 fn throughput_that_falls_is_worse() {
     let mut record = record(&[around(1.25)]);
     record.comparisons = vec![compared(0, Metric::Throughput)];
-    let judgement = Judgement::of_comparisons(&record, &Thresholds::default());
+    let judgement = Judged::of_comparisons(&record, &Thresholds::default());
     assert_eq!(judgement.outcome, Outcome::Critical);
     let row = &judgement.rows[0];
     assert!((row.ratio.unwrap() - 0.8).abs() < 1e-3, "{row:?}");
+    assert_eq!(judgement.reasons, [Reason::of(row.clone())]);
+    let Grounds::Pair { paired, by_chance } = row.evidence else {
+        panic!("{row:?}");
+    };
     assert_eq!(
-        judgement.reasons,
-        ["work 0, throughput: slower by more than 2 % in 24 of 24 rounds."]
+        (paired.rounds_slower, paired.rounds, by_chance),
+        (24, 24, false)
     );
 }
 
@@ -91,41 +95,49 @@ fn throughput_that_falls_is_worse() {
 fn narrow_difference_among_many_comparisons_may_be_chance() {
     let mut ratios = vec![1.10; 24];
     ratios[..5].fill(1.0);
-    let alone = Judgement::of_comparisons(&record(&[ratios.clone()]), &Thresholds::default());
+    let alone = Judged::of_comparisons(&record(&[ratios.clone()]), &Thresholds::default());
     assert_eq!(alone.outcome, Outcome::Warning);
     let mut many = vec![around(1.0); 19];
     many.push(ratios);
-    let judgement = Judgement::of_comparisons(&record(&many), &Thresholds::default());
+    let judgement = Judged::of_comparisons(&record(&many), &Thresholds::default());
     let row = &judgement.rows[19];
     assert_eq!(row.verdict, RowVerdict::Inconclusive);
     assert!(
-        row.evidence.starts_with(
-            "slower by more than 2 % in 19 of 24 rounds, but not significant over all comparisons"
+        matches!(
+            row.evidence,
+            Grounds::Pair {
+                by_chance: true,
+                ..
+            }
         ),
         "{row:?}"
     );
     let many = vec![around(1.1); 20];
-    let judgement = Judgement::of_comparisons(&record(&many), &Thresholds::default());
+    let judgement = Judged::of_comparisons(&record(&many), &Thresholds::default());
     assert_eq!(judgement.reasons.len(), 20);
 }
 
 #[test]
 fn missing_case_is_named_and_makes_the_outcome_inconclusive() {
-    let doubted = |change: fn(&mut Record), reason: &str| {
+    let doubted = |change: fn(&mut Record), reason: Reason| {
         let mut record = record(&[around(1.0), around(1.0)]);
         change(&mut record);
-        let judgement = Judgement::of_comparisons(&record, &Thresholds::default());
-        assert_eq!(judgement.outcome, Outcome::Inconclusive, "{reason}");
-        assert!(judgement.reasons[0].contains(reason), "{judgement:?}");
+        let judgement = Judged::of_comparisons(&record, &Thresholds::default());
+        assert_eq!(judgement.outcome, Outcome::Inconclusive, "{reason:?}");
+        assert_eq!(judgement.reasons[0], reason);
     };
-    doubted(|record| record.comparisons.clear(), "holds no comparison");
+    let unknown = |metric: &str| Reason::UnknownComparison(metric.to_owned());
+    doubted(
+        |record| record.comparisons.clear(),
+        Reason::Remark(Remark::NoComparison),
+    );
     doubted(
         |record| record.comparisons[0].b = 99,
-        "names an unknown case or metric",
+        unknown(Metric::P50.key()),
     );
     doubted(
         |record| record.comparisons[0].metric = "joules".to_owned(),
-        "\"joules\" names an unknown case",
+        unknown("joules"),
     );
     doubted(
         |record| {
@@ -133,13 +145,16 @@ fn missing_case_is_named_and_makes_the_outcome_inconclusive() {
                 round.response_time_ns_p50 = None;
             }
         },
-        "work 0, p50: fewer than half of the rounds hold it",
+        Reason::FewRounds("work 0".to_owned(), Metric::P50),
     );
     doubted(
         |record| record.cases[1].rounds.truncate(5),
-        "work 0: all of its times are inconclusive",
+        Reason::NoTime("work 0".to_owned()),
     );
-    doubted(|record| record.run.cut_short = true, "cut short");
+    doubted(
+        |record| record.run.cut_short = true,
+        Reason::Remark(Remark::CutShort),
+    );
 }
 
 #[test]
@@ -151,7 +166,7 @@ fn of_three_targets_the_rows_say_which() {
     let mut comparison = compared(0, Metric::P50);
     comparison.b = 2;
     record.comparisons.push(comparison);
-    let judgement = Judgement::of_comparisons(&record, &Thresholds::default());
+    let judgement = Judged::of_comparisons(&record, &Thresholds::default());
     let names: Vec<&str> = judgement.rows.iter().map(|row| row.case.as_str()).collect();
     assert_eq!(names, ["work 0 of other", "work 0 of third"]);
 }
@@ -168,15 +183,15 @@ fn tail_of_too_few_operations_has_no_ratio() {
         round.response_time_ns_p99 = Some(11_080_000);
     }
     record.comparisons.push(compared(0, Metric::P99));
-    let judgement = Judgement::of_comparisons(&record, &Thresholds::default());
+    let judgement = Judged::of_comparisons(&record, &Thresholds::default());
     let row = &judgement.rows[1];
     assert_eq!((row.metric, row.ratio), (Metric::P99, None), "{row:?}");
     assert_eq!(row.verdict, RowVerdict::Inconclusive);
-    assert_eq!(row.evidence, "too few operations for p99");
+    assert_eq!(row.evidence, Grounds::FewOperations);
     assert_eq!(judgement.outcome, Outcome::None);
     for case in &mut record.cases {
         case.response_time_ns.p99 = Some(1_000_000);
     }
-    let judgement = Judgement::of_comparisons(&record, &Thresholds::default());
+    let judgement = Judged::of_comparisons(&record, &Thresholds::default());
     assert_eq!(judgement.outcome, Outcome::Critical);
 }

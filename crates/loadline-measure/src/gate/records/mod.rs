@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 
 use super::baseline::normalised_rounds;
-use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict, exp, ratio_bounds};
+use super::judgement::{Basis, Policy, Row, RowVerdict, exp, ratio_bounds};
+use super::reason::{Change, Gap, Grounds, Judged, JudgedRow, Reason, RecordReason, Remark, Side};
 use super::strict::{COMPARED, Thresholds};
 use super::{fingerprint, work};
 use crate::interval::{self, ALPHA, MedianInterval};
@@ -32,7 +33,7 @@ const ROOM: f64 = 2.33 * std::f64::consts::SQRT_2 * 0.010;
 /// to confirm it. Instructions per operation do, by `rules`, because they do not depend on the time of
 /// counting.
 #[must_use]
-pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judgement {
+pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judged {
     if let (Answer::Sweep, Answer::Sweep) = (&before.answer, &after.answer) {
         return sweeps::judge(before, after, rules);
     }
@@ -40,7 +41,7 @@ pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judgement {
         (Ok(held), Ok(measured)) => (held, measured),
         (Err(reason), _) | (_, Err(reason)) => return refused(vec![reason]),
     };
-    let reasons: Vec<String> = other_work(&held, &measured);
+    let reasons: Vec<Reason> = other_work(&held, &measured);
     if !reasons.is_empty() {
         return refused(reasons);
     }
@@ -54,52 +55,43 @@ pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judgement {
     // Only a difference in the work makes them incomparable.
     let (mut works, mut counted) = (Vec::new(), Vec::new());
     for (name, case) in &measured {
-        let (rows, sentences) = work::of_cases(name, held[name], case, rules);
+        let (rows, notes) = work::of_cases(name, held[name], case, rules);
         works.extend(rows);
-        counted.extend(sentences);
+        counted.extend(notes);
     }
     let differences = fingerprint::differences(&before.environment, &after.environment);
     let elsewhere = differences.iter().any(|difference| difference.is_of_place);
     if elsewhere {
         for row in &mut rows {
             row.verdict = RowVerdict::Inconclusive;
-            row.evidence = "measured on another machine, so there is no verdict".to_owned();
+            row.evidence = Grounds::Gap(Gap::OtherMachine);
         }
     }
-    let worse: Vec<String> = rows
-        .iter()
-        .filter(|row| is_alarming(row))
-        .map(Row::sentence)
-        .collect();
+    let worse = rows.iter().filter(|row| is_alarming(row));
+    let worse: Vec<Reason> = worse.cloned().map(Reason::of).collect();
     rows.extend(works);
     let disagreements = work::disagreements(&rows);
-    let mut judgement = Judgement::new(Policy::Strict, Basis::Records, rows);
-    for sentence in worse {
-        judgement.doubt(sentence);
+    let mut judgement = Judged::new(Policy::Strict, Basis::Records, rows);
+    for reason in worse {
+        judgement.doubt(reason);
     }
-    judgement.notes.push(
-        "These are single runs of different times, so their times raise no alarm. To settle it, compare the two targets in one run, or gate against a baseline of 8 runs."
-            .to_owned(),
-    );
+    judgement.notes.push(Reason::Remark(Remark::SingleRuns));
     judgement.notes.extend(disagreements);
     judgement.notes.extend(counted);
-    for difference in differences {
-        judgement.notes.push(difference.sentence());
-    }
-    for what in fingerprint::unknown(&before.environment, &after.environment) {
-        judgement.notes.push(format!(
-            "The {what} is not known, so another machine would not be noticed."
-        ));
-    }
+    let differences = differences.into_iter().map(Reason::Differs);
+    judgement.notes.extend(differences);
+    let unknown = fingerprint::unknown(&before.environment, &after.environment);
+    let unknown = unknown.into_iter().map(Reason::UnknownProperty);
+    judgement.notes.extend(unknown);
     judgement
 }
 
-fn refused(reasons: Vec<String>) -> Judgement {
-    Judgement::refused(Policy::Strict, Basis::Records, reasons)
+fn refused(reasons: Vec<Reason>) -> Judged {
+    Judged::refused(Policy::Strict, Basis::Records, reasons)
 }
 
 /// The cases by name, with their subject if there are several.
-fn by_name(record: &Record) -> Result<BTreeMap<String, &Case>, String> {
+fn by_name(record: &Record) -> Result<BTreeMap<String, &Case>, Reason> {
     let mut subjects: Vec<&str> = record
         .cases
         .iter()
@@ -115,45 +107,42 @@ fn by_name(record: &Record) -> Result<BTreeMap<String, &Case>, String> {
         }
         if cases.insert(name, case).is_some() {
             let (id, name) = (shortened(&record.run.id), shortened(&case.name()));
-            return Err(format!(
-                "The run {id} has two cases called \"{name}\", so it is unclear which to compare."
-            ));
+            return Err(Reason::Records(RecordReason::TwoCases(id, name)));
         }
     }
     Ok(cases)
 }
 
 /// The differences between the work of two runs; empty if they did the same.
-fn other_work(held: &BTreeMap<String, &Case>, measured: &BTreeMap<String, &Case>) -> Vec<String> {
+fn other_work(held: &BTreeMap<String, &Case>, measured: &BTreeMap<String, &Case>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for name in held.keys().filter(|name| !measured.contains_key(*name)) {
-        reasons.push(format!(
-            "Only the first record holds the case {}.",
-            shortened(name)
-        ));
+        reasons.push(Reason::Records(RecordReason::OneSided(
+            Side::First,
+            shortened(name),
+        )));
     }
     for (name, case) in measured {
         match held.get(name) {
-            None => {
-                reasons.push(format!(
-                    "Only the second record holds the case {}.",
-                    shortened(name)
-                ));
+            None => reasons.push(Reason::Records(RecordReason::OneSided(
+                Side::Second,
+                shortened(name),
+            ))),
+            Some(before) if before.scenario != case.scenario => {
+                reasons.push(Reason::Records(RecordReason::OtherScenario(shortened(
+                    name,
+                ))));
             }
-            Some(before) if before.scenario != case.scenario => reasons.push(format!(
-                "The case {} was measured under another scenario in each record.",
-                shortened(name)
-            )),
             Some(_) => {}
         }
     }
     if held.is_empty() && measured.is_empty() {
-        reasons.push("Neither record holds a case.".to_owned());
+        reasons.push(Reason::Remark(Remark::NoCases));
     }
     reasons
 }
 
-fn row(name: &str, metric: Metric, before: &Case, after: &Case) -> Option<Row> {
+fn row(name: &str, metric: Metric, before: &Case, after: &Case) -> Option<JudgedRow> {
     let (was, is) = (metric.of_case(before), metric.of_case(after));
     was.or(is)?;
     let mut row = Row {
@@ -163,15 +152,11 @@ fn row(name: &str, metric: Metric, before: &Case, after: &Case) -> Option<Row> {
     };
     let logs = normalised_rounds(before, metric).zip(normalised_rounds(after, metric));
     let Some((one, other)) = logs else {
-        row.evidence =
-            "inconclusive: not measured with the reference in half of the rounds of both"
-                .to_owned();
-        return Some(row);
+        return Some(row.because(Grounds::Gap(Gap::NoReference)));
     };
     let intervals = interval::of_median(&one, ALPHA).zip(interval::of_median(&other, ALPHA));
     let (Some((a, b)), Some(one), Some(other)) = (intervals, median(&one), median(&other)) else {
-        row.evidence = "inconclusive: too few rounds for an interval".to_owned();
-        return Some(row);
+        return Some(row.because(Grounds::Gap(Gap::FewRounds)));
     };
     row.ratio = Some(exp(other - one));
     let (lo, hi) = difference(metric, &a, &b);
@@ -180,34 +165,21 @@ fn row(name: &str, metric: Metric, before: &Case, after: &Case) -> Option<Row> {
     let thresholds = Thresholds::default();
     let margin = thresholds.margin.ln_1p();
     row.minimum_detectable_effect = Some(exp(margin + (hi - lo) / 2.0) - 1.0);
-    let (worse, better) = metric.words();
-    (row.verdict, row.evidence) = if lo > margin {
-        let least = percent(exp(lo) - 1.0);
-        (
-            RowVerdict::Slower,
-            format!("{worse} by at least {least}, in one run each"),
-        )
+    row.verdict = if lo > margin {
+        RowVerdict::Slower
     } else if hi < -margin {
-        let least = percent(1.0 - exp(hi));
-        (
-            RowVerdict::Faster,
-            format!("{better} by at least {least}, in one run each"),
-        )
+        RowVerdict::Faster
     } else if hi < thresholds.warning.ln_1p() {
-        let most = percent(exp(hi) - 1.0);
-        (
-            RowVerdict::Equivalent,
-            format!("{worse} by {most} at most, in one run each"),
-        )
+        RowVerdict::Equivalent
     } else {
-        let told = format!(
-            "inconclusive: between {} and {} {worse}, room for how runs differ included",
-            percent(exp(lo) - 1.0),
-            percent(exp(hi) - 1.0)
-        );
-        (RowVerdict::Inconclusive, told)
+        RowVerdict::Inconclusive
     };
-    Some(row)
+    let estimate = metric.direction().worsening(other - one);
+    Some(row.because(Grounds::SingleRuns(Change {
+        estimate: exp(estimate) - 1.0,
+        least: exp(lo) - 1.0,
+        most: exp(hi) - 1.0,
+    })))
 }
 
 /// The bounds of the difference as logarithms, where more is worse: each record at its worst for the claim.
@@ -218,14 +190,10 @@ fn difference(metric: Metric, a: &MedianInterval, b: &MedianInterval) -> (f64, f
 }
 
 /// Whether the row would be a warning if single records could raise one.
-fn is_alarming(row: &Row) -> bool {
+fn is_alarming(row: &JudgedRow) -> bool {
     let worse = row
         .ratio
         .map(|ratio| row.metric.direction().worsening(ratio.ln()));
     row.verdict == RowVerdict::Slower
         && worse.is_some_and(|worse| worse >= Thresholds::default().warning.ln_1p())
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }

@@ -7,46 +7,41 @@
 use std::collections::BTreeMap;
 
 use super::refused;
-use crate::gate::judgement::{Basis, Judgement, Policy};
+use crate::gate::judgement::{Basis, Policy};
+use crate::gate::reason::{Judged, Reason, RecordReason, Remark, Side};
 use crate::gate::work;
 use crate::metric::Metric;
 use crate::record::{Case, Record, Scenario};
 use crate::work::WorkRules;
 
 /// Judges the instructions of the client in the second sweep against those in the first.
-pub(super) fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judgement {
+pub(super) fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judged {
     let (held, measured) = (counted(before), counted(after));
-    let (mut rows, mut sentences, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rows, mut notes, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for (name, case) in &measured {
         match held.get(name) {
             Some(before) if same_calls(before, case) => {
-                let (row, sentence) = work::of_cases(name, before, case, rules);
+                let (row, note) = work::of_cases(name, before, case, rules);
                 rows.extend(row);
-                sentences.extend(sentence);
+                notes.extend(note);
             }
-            Some(_) => others.push(format!(
-                "{name} was called under another scenario in each record."
-            )),
-            None => others.push(format!("Only the second record counted {name}.")),
+            Some(_) => others.push(Reason::Records(RecordReason::OtherCalls(name.clone()))),
+            None => others.push(Reason::Records(RecordReason::OneSidedCount(
+                Side::Second,
+                name.clone(),
+            ))),
         }
     }
-    let gone = held.keys().filter(|name| !measured.contains_key(*name));
-    others.extend(gone.map(|name| format!("Only the first record counted {name}.")));
+    let gone = held.into_keys().filter(|name| !measured.contains_key(name));
+    others.extend(gone.map(|name| Reason::Records(RecordReason::OneSidedCount(Side::First, name))));
     if rows.is_empty() {
-        others.insert(
-            0,
-            "Two sweeps are compared by the instructions of the client, and these records have no count of the same calls."
-                .to_owned(),
-        );
+        others.insert(0, Reason::Remark(Remark::NoSameCalls));
         return refused(others);
     }
-    let mut judgement = Judgement::new(Policy::Strict, Basis::Records, rows);
-    judgement.notes.push(
-        "The times of two sweeps are not compared: they were measured at different times and without a reference."
-            .to_owned(),
-    );
+    let mut judgement = Judged::new(Policy::Strict, Basis::Records, rows);
+    judgement.notes.push(Reason::Remark(Remark::TimesOfSweeps));
     judgement.notes.extend(others);
-    judgement.notes.extend(sentences);
+    judgement.notes.extend(notes);
     judgement
 }
 
@@ -133,21 +128,27 @@ mod tests {
         let mut other = sweep(&[(Mode::Pipeline, 400)], 100);
         let judgement = super::super::judge(&one, &other, &WorkRules::default());
         assert!(judgement.refused, "{judgement:?}");
-        let all = format!("{judgement:?}");
-        for reason in [
-            "Only the first record counted get by sync.",
-            "Only the second record counted get by pipeline.",
-        ] {
-            assert!(all.contains(reason), "{all}");
-        }
+        let expected = [
+            Reason::Remark(Remark::NoSameCalls),
+            Reason::Records(RecordReason::OneSidedCount(
+                Side::Second,
+                "get by pipeline".to_owned(),
+            )),
+            Reason::Records(RecordReason::OneSidedCount(
+                Side::First,
+                "get by sync".to_owned(),
+            )),
+        ];
+        assert_eq!(judgement.reasons, expected);
         other = sweep(&[(Mode::Sync, 2_000)], 100);
         for case in &mut other.cases {
             case.scenario.keys = 7;
         }
         let judgement = super::super::judge(&one, &other, &WorkRules::default());
-        assert!(
-            format!("{judgement:?}").contains("another scenario"),
-            "{judgement:?}"
+        let other = Reason::Records(RecordReason::OtherCalls("get by sync".to_owned()));
+        assert_eq!(
+            judgement.reasons,
+            [Reason::Remark(Remark::NoSameCalls), other]
         );
     }
 }

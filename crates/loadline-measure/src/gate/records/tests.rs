@@ -55,16 +55,16 @@ fn difference_of_records_includes_run_spread_and_never_alarms() {
         assert_eq!(judgement.rows[1].metric, Metric::P50);
         assert_eq!(found, (verdict, outcome), "{factor}: {judgement:#?}");
         assert_eq!(judgement.rows[0].verdict, verdict, "throughput, {factor}");
-        assert!(judgement.notes[0].starts_with("These are single runs of different times"));
+        assert_eq!(judgement.notes[0], Reason::Remark(Remark::SingleRuns));
         assert!(!judgement.refused);
     }
     let judgement = judge(&record(2.0), &record(2.6), &WorkRules::default());
-    assert!(
-        judgement.reasons.iter().any(|reason| {
-            reason.starts_with("get, p50: slower by at least 25.5 %, in one run each")
-        }),
-        "{judgement:?}"
-    );
+    let row = &judgement.rows[1];
+    assert!(judgement.reasons.contains(&Reason::of(row.clone())));
+    let Grounds::SingleRuns(change) = row.evidence else {
+        panic!("{row:?}");
+    };
+    assert!((change.least - 0.255).abs() < 0.0005, "{change:?}");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn without_the_reference_nothing_is_claimed() {
         judgement
             .rows
             .iter()
-            .all(|row| row.evidence.contains("with the reference"))
+            .all(|row| row.evidence == Grounds::Gap(Gap::NoReference))
     );
     assert!(
         judgement.rows[0].baseline.is_some(),
@@ -113,21 +113,18 @@ fn another_machine_claims_nothing_and_another_server_is_said() {
             .all(|row| row.verdict == RowVerdict::Inconclusive)
     );
     assert!(
-        judgement.notes[1].starts_with("The CPU model was Example CPU"),
+        matches!(judgement.notes[1], Reason::Differs(_)),
         "{judgement:?}"
     );
     let mut unknown = record(2.0);
     unknown.environment.kernel = None;
     let judgement = judge(&unknown, &unknown, &WorkRules::default());
-    assert!(
-        judgement.notes[1].starts_with("The kernel is not known"),
-        "{judgement:?}"
-    );
+    assert_eq!(judgement.notes[1], Reason::UnknownProperty("kernel"));
 }
 
 #[test]
 fn other_work_is_refused() {
-    let refusal = |change: fn(&mut Record), reason: &str| {
+    let refusal = |change: fn(&mut Record), reason: RecordReason| {
         let mut after = record(2.0);
         change(&mut after);
         let judgement = judge(&record(2.0), &after, &WorkRules::default());
@@ -136,26 +133,27 @@ fn other_work_is_refused() {
             (judgement.outcome, judgement.exit_code(false)),
             (Outcome::Inconclusive, 3)
         );
-        assert!(judgement.reasons[0].contains(reason), "{judgement:?}");
+        assert_eq!(judgement.reasons[0], Reason::Records(reason));
     };
     refusal(
         |after| after.cases[0].scenario.connections = 7,
-        "measured under another scenario",
+        RecordReason::OtherScenario("get".to_owned()),
     );
     refusal(
         |after| after.cases[0].scenario.workload = "set".to_owned(),
-        "Only the first record holds the case get",
+        RecordReason::OneSided(Side::First, "get".to_owned()),
     );
     refusal(
         |after| after.cases.clear(),
-        "Only the first record holds the case get",
+        RecordReason::OneSided(Side::First, "get".to_owned()),
     );
     refusal(
         |after| after.cases.push(after.cases[0].clone()),
-        "two cases called \"get\"",
+        RecordReason::TwoCases(record(2.0).run.id, "get".to_owned()),
     );
     let nothing = Record::new(Run::default(), Environment::default());
-    assert!(judge(&nothing, &nothing, &WorkRules::default()).reasons[0].contains("Neither record"));
+    let judgement = judge(&nothing, &nothing, &WorkRules::default());
+    assert_eq!(judgement.reasons, [Reason::Remark(Remark::NoCases)]);
 }
 
 #[test]
@@ -184,11 +182,13 @@ fn work_is_judged_across_records_even_of_other_machines() {
     after.environment.cpu_model = Some("Other CPU".to_owned());
     let judgement = judge(&before, &after, &WorkRules::default());
     assert_eq!(judgement.outcome, Outcome::Warning, "{judgement:#?}");
-    assert!(
-        judgement.reasons[0]
-            .starts_with("get, server_instructions: 2.8 % more instructions per operation"),
-        "{judgement:?}"
-    );
+    let Reason::Row(row) = &judgement.reasons[0] else {
+        panic!("{judgement:?}");
+    };
+    let Grounds::Work(work) = row.evidence else {
+        panic!("{row:?}");
+    };
+    assert_eq!((work.ratio * 1e3).round(), 1_028.0);
     let tolerant = WorkRules {
         warning: 0.05,
         ..WorkRules::default()
@@ -203,7 +203,7 @@ fn work_is_judged_across_records_even_of_other_machines() {
         (Metric::ServerInstructions, RowVerdict::Inconclusive)
     );
     assert!(
-        row.evidence
-            .starts_with("not comparable: the tool that counts")
+        matches!(&row.evidence, Grounds::Incomparable(it) if it.what == "the tool that counts"),
+        "{row:?}"
     );
 }

@@ -9,6 +9,7 @@ use crate::gate::control::{Control, Observed};
 use crate::gate::judgement::{Row, RowVerdict, exp, ratio_bounds};
 use crate::gate::limits;
 use crate::gate::pooled::{Prior, Runs};
+use crate::gate::reason::{Change, Grounds, JudgedRow, Remedy, RunsFound};
 use crate::gate::spread::Spread;
 use crate::metric::Metric;
 
@@ -293,7 +294,12 @@ impl<'a> Contest<'a> {
     }
 
     /// The row, with Holm's p-value of two runs.
-    pub(super) fn row(&self, p_value: f64, among: &mut Among, thresholds: &Thresholds) -> Row {
+    pub(super) fn row(
+        &self,
+        p_value: f64,
+        among: &mut Among,
+        thresholds: &Thresholds,
+    ) -> JudgedRow {
         let direction = self.metric.direction();
         let (estimate, runs) = (self.estimate(), self.worse.len());
         let mut row = Row {
@@ -302,8 +308,7 @@ impl<'a> Contest<'a> {
             ..Row::unknown(self.case, self.metric)
         };
         let Some(spread) = self.spread else {
-            row.evidence = too_few(self.runs(), thresholds);
-            return row;
+            return row.because(self.few_runs(thresholds));
         };
         let around = |reach: f64| ratio_bounds(direction, (estimate - reach, estimate + reach));
         let leverage = self.leverages().1;
@@ -315,14 +320,30 @@ impl<'a> Contest<'a> {
         let needed = among.needed(&spread, self.most_leverage(), thresholds);
         row.minimum_detectable_effect = Some(exp(needed) - 1.0);
         if self.judged_by(thresholds).is_none() {
-            row.evidence = too_few(self.runs(), thresholds);
-            return row;
+            return row.because(self.few_runs(thresholds));
         }
-        (row.verdict, row.evidence) = self.verdict((estimate, reach), p_value, thresholds);
-        if row.verdict == RowVerdict::Inconclusive && !self.needs_second(thresholds) {
-            row.evidence += &advice(&spread, needed, among, thresholds);
+        let (verdict, found) = self.verdict((estimate, reach), p_value, thresholds);
+        let is_open = verdict == RowVerdict::Inconclusive && !self.needs_second(thresholds);
+        let remedy = is_open.then(|| remedy(&spread, needed, among, thresholds));
+        let share = |ln: f64| exp(ln) - 1.0;
+        let change = Change {
+            estimate: share(estimate),
+            least: share(estimate - reach),
+            most: share(estimate + reach),
+        };
+        row.verdict = verdict;
+        row.because(Grounds::Runs {
+            change,
+            found,
+            remedy: remedy.flatten(),
+        })
+    }
+
+    fn few_runs(&self, thresholds: &Thresholds) -> Grounds {
+        Grounds::FewRuns {
+            runs: self.runs(),
+            least: thresholds.least_runs,
         }
-        row
     }
 
     fn verdict(
@@ -330,71 +351,53 @@ impl<'a> Contest<'a> {
         (estimate, reach): (f64, f64),
         p_value: f64,
         thresholds: &Thresholds,
-    ) -> (RowVerdict, String) {
-        let (worse, better) = self.metric.words();
-        let share = percent(exp(estimate) - 1.0);
-        let least = percent(exp(estimate - reach) - 1.0);
-        let changed = format!("{worse} by {share}, by at least {least}");
-        let both = self.worse.len() > 1;
+    ) -> (RowVerdict, RunsFound) {
+        let (margin, warning) = (thresholds.margin.ln_1p(), thresholds.warning.ln_1p());
+        let (lo, hi) = (estimate - reach, estimate + reach);
         if self.suspects(thresholds) {
             let runs = self.runs();
-            if !both {
-                let told = format!("{changed}, than {runs} runs; it counts if a second run agrees");
-                return (RowVerdict::Inconclusive, told);
+            if self.worse.len() < 2 {
+                return (RowVerdict::Inconclusive, RunsFound::Suspected(runs));
             }
             if p_value > thresholds.family_alpha {
-                let told = format!("{changed}, in both runs, but not significant over all metrics");
-                return (RowVerdict::Inconclusive, told);
+                return (RowVerdict::Inconclusive, RunsFound::ByChance);
             }
-            let grave = estimate - reach > thresholds.critical.ln_1p();
+            let grave = lo > thresholds.critical.ln_1p();
             let verdict = if grave {
                 RowVerdict::Critical
             } else {
                 RowVerdict::Warning
             };
-            return (
-                verdict,
-                format!("{changed}, than {runs} runs, in both runs"),
-            );
+            return (verdict, RunsFound::Worse(runs));
         }
-        let margin = percent(thresholds.margin);
-        let matters = percent(thresholds.warning);
-        let (lo, hi) = (estimate - reach, estimate + reach);
-        if hi < -thresholds.margin.ln_1p() {
-            let least = percent(1.0 - exp(hi));
-            (RowVerdict::Faster, format!("{better} by at least {least}"))
-        } else if lo > thresholds.margin.ln_1p() && estimate >= thresholds.warning.ln_1p() {
-            let told = format!("{changed}, both runs together, but they do not agree");
-            (RowVerdict::Inconclusive, told)
-        } else if lo > thresholds.margin.ln_1p() {
-            (
-                RowVerdict::Slower,
-                format!("{changed}, which is below what warns"),
-            )
-        } else if hi < thresholds.warning.ln_1p() {
-            let most = percent(exp(hi) - 1.0);
-            (
-                RowVerdict::Equivalent,
-                format!("{worse} by {most} at most, less than {matters}"),
-            )
+        if hi < -margin {
+            (RowVerdict::Faster, RunsFound::Better)
+        } else if lo > margin && estimate >= warning {
+            (RowVerdict::Inconclusive, RunsFound::Disagreeing)
+        } else if lo > margin {
+            (RowVerdict::Slower, RunsFound::Slightly)
+        } else if hi < warning {
+            (RowVerdict::Equivalent, RunsFound::Below(thresholds.warning))
         } else {
-            let most = percent(exp(hi) - 1.0);
-            let told = format!("inconclusive: between {least} and {most} {worse}, margin {margin}");
-            (RowVerdict::Inconclusive, told)
+            (RowVerdict::Inconclusive, RunsFound::Open(thresholds.margin))
         }
     }
 }
 
 /// A change of the setup that would make a relevant change detectable, if it currently is not.
-fn advice(spread: &Spread, needed: f64, among: &mut Among, thresholds: &Thresholds) -> String {
-    let worth_finding = WORTH_FINDING.max(thresholds.warning);
-    let (shows, share) = (worth_finding.ln_1p(), percent(worth_finding));
+fn remedy(
+    spread: &Spread,
+    needed: f64,
+    among: &mut Among,
+    thresholds: &Thresholds,
+) -> Option<Remedy> {
+    let share = WORTH_FINDING.max(thresholds.warning);
+    let shows = share.ln_1p();
     if needed <= shows {
-        return String::new();
+        return None;
     }
     if among.needed(spread, 0.0, thresholds) <= shows {
-        return "; the echo differs from that of every run of the baseline: `baseline add` runs under the present conditions"
-            .to_owned();
+        return Some(Remedy::AddRuns);
     }
     let mut shows_with = |runs: usize| {
         let more = Spread {
@@ -407,23 +410,9 @@ fn advice(spread: &Spread, needed: f64, among: &mut Among, thresholds: &Threshol
     let larger = SIZES.into_iter().filter(|runs| *runs > spread.runs);
     let larger: Vec<usize> = larger.collect();
     let enough = larger[larger.partition_point(|runs| !shows_with(*runs))..].first();
-    match enough {
-        Some(runs) => format!(
-            "; {runs} runs ({} more) can detect {share}",
-            runs - spread.runs
-        ),
-        None => format!("; no number of runs can detect {share}: compare in pairs"),
-    }
-}
-
-fn too_few(runs: usize, thresholds: &Thresholds) -> String {
-    let (least, missing) = (
-        thresholds.least_runs,
-        thresholds.least_runs.saturating_sub(runs),
-    );
-    format!("the baseline holds {runs} of {least} runs; add {missing} more")
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
+    Some(enough.map_or(Remedy::None(share), |runs| Remedy::Runs {
+        runs: *runs,
+        more: runs - spread.runs,
+        share,
+    }))
 }

@@ -15,9 +15,11 @@ use self::contest::{Among, adjusted, contests};
 use super::baseline::{Baseline, BaselineRun};
 use super::candidate::Candidate;
 use super::fingerprint;
-use super::judgement::{Basis, Judgement, Policy, Row, RowVerdict};
+use super::judgement::{Basis, Policy, Row, RowVerdict};
 use super::limits;
+use super::reason::{Gap, Grounds, Judged, JudgedRow, Reason, Remark};
 use crate::metric::Metric;
+use crate::record::shortened;
 use crate::work::WorkRules;
 
 mod contest;
@@ -76,20 +78,17 @@ impl Default for Thresholds {
 
 /// Judges a candidate against a baseline and its limits, with the default thresholds.
 #[must_use]
-pub fn judge(baseline: &Baseline, candidate: &Candidate<'_>) -> Judgement {
+pub fn judge(baseline: &Baseline, candidate: &Candidate<'_>) -> Judged {
     judge_by(baseline, candidate, &Thresholds::default())
 }
 
 /// Like [`judge`], with other thresholds.
 #[must_use]
-pub fn judge_by(
-    baseline: &Baseline,
-    candidate: &Candidate<'_>,
-    thresholds: &Thresholds,
-) -> Judgement {
+pub fn judge_by(baseline: &Baseline, candidate: &Candidate<'_>, thresholds: &Thresholds) -> Judged {
     if baseline.workload_hash != candidate.workload_hash {
-        let reason = fingerprint::other_work(&baseline.workload_hash, candidate.workload_hash);
-        return Judgement::refused(Policy::Strict, Basis::Baseline, vec![reason]);
+        let (was, is) = (&baseline.workload_hash, candidate.workload_hash);
+        let reason = Reason::OtherWork(shortened(was), shortened(is));
+        return Judged::refused(Policy::Strict, Basis::Baseline, vec![reason]);
     }
     let differences = fingerprint::differences(&baseline.environment, candidate.environment);
     let (place, content): (Vec<_>, Vec<_>) = differences
@@ -101,7 +100,7 @@ pub fn judge_by(
             .iter()
             .any(|contest| contest.needs_second(thresholds));
     let mut among = Among::new(contests.len(), thresholds);
-    let mut rows: Vec<Row> = contests
+    let mut rows: Vec<JudgedRow> = contests
         .iter()
         .zip(adjusted(&contests, thresholds))
         .map(|(contest, p_value)| contest.row(p_value, &mut among, thresholds))
@@ -119,14 +118,14 @@ pub fn judge_by(
     let limits = limits::of_run(candidate.first, candidate.second, &baseline.limits);
     let broken = limits.iter().any(|row| row.verdict == RowVerdict::Critical);
     rows.extend(limits);
-    let mut judgement = Judgement::new(Policy::Strict, Basis::Baseline, rows);
+    let mut judgement = Judged::new(Policy::Strict, Basis::Baseline, rows);
     judgement.second_run_needed = candidate.second.is_none() && (suspected || broken);
     if suspected {
-        judgement.doubt(
-            "One run alone raises no alarm: measure once more, in fresh processes.".to_owned(),
-        );
+        judgement.doubt(Reason::Remark(Remark::OneRun));
     }
-    doubt_place(&mut judgement, &place);
+    if !place.is_empty() {
+        judgement.doubt(Reason::OtherMachine(place));
+    }
     doubt_runs(&mut judgement, baseline, thresholds);
     doubt_cases(&mut judgement, baseline, candidate);
     judgement
@@ -134,16 +133,15 @@ pub fn judge_by(
         .extend(super::work::disagreements(&judgement.rows));
     judgement
         .notes
-        .extend(content.iter().map(|one| one.sentence()));
-    for what in fingerprint::unknown(&baseline.environment, candidate.environment) {
-        let note = format!("The {what} is not known, so another machine would not be noticed.");
-        judgement.notes.push(note);
-    }
+        .extend(content.into_iter().map(Reason::Differs));
+    let unknown = fingerprint::unknown(&baseline.environment, candidate.environment);
+    let unknown = unknown.into_iter().map(Reason::UnknownProperty);
+    judgement.notes.extend(unknown);
     judgement
 }
 
 /// Rows for what the baseline has and the candidate lacks, so that they are not overlooked.
-fn missing(baseline: &Baseline, candidate: &Candidate<'_>) -> Vec<Row> {
+fn missing(baseline: &Baseline, candidate: &Candidate<'_>) -> Vec<JudgedRow> {
     let mut rows = Vec::new();
     for (case, measured) in &candidate.first.cases {
         for metric in COMPARED {
@@ -153,11 +151,7 @@ fn missing(baseline: &Baseline, candidate: &Candidate<'_>) -> Vec<Row> {
                 .get(&metric)
                 .and_then(|one| one.normalised_ln);
             if has.is_none() && baseline.runs.iter().any(|run| log(run).is_some()) {
-                rows.push(Row {
-                    evidence: "the baseline holds it, but it was not measured in every round now"
-                        .to_owned(),
-                    ..Row::unknown(case, metric)
-                });
+                rows.push(Row::unknown(case, metric).because(Grounds::Gap(Gap::NotInEveryRound)));
             }
         }
     }
@@ -165,44 +159,29 @@ fn missing(baseline: &Baseline, candidate: &Candidate<'_>) -> Vec<Row> {
 }
 
 /// Withdraws a row's verdict because it was measured on another machine.
-fn downgrade(row: &mut Row) {
+fn downgrade(row: &mut JudgedRow) {
     row.verdict = RowVerdict::Inconclusive;
-    row.evidence =
-        "measured on another machine than the baseline, so there is no verdict".to_owned();
+    row.evidence = Grounds::Gap(Gap::OtherMachineThanBaseline);
 }
 
-fn doubt_place(judgement: &mut Judgement, place: &[fingerprint::Difference]) {
-    if place.is_empty() {
-        return;
-    }
-    let sentences: Vec<String> = place.iter().map(|one| one.sentence()).collect();
-    judgement.doubt(format!(
-        "{} Times of different machines are not comparable: only limits, and pairs measured together, can fail.",
-        sentences.join(" ")
-    ));
-}
-
-fn doubt_runs(judgement: &mut Judgement, baseline: &Baseline, thresholds: &Thresholds) {
+fn doubt_runs(judgement: &mut Judged, baseline: &Baseline, thresholds: &Thresholds) {
     let (runs, least) = (baseline.runs.len(), thresholds.least_runs);
     if runs < least {
-        judgement.doubt(format!(
-            "The baseline holds {runs} of the {least} runs that it needs to raise an alarm: add {} more. Until then only limits can fail.",
-            least - runs
-        ));
+        judgement.doubt(Reason::FewRuns { runs, least });
     }
 }
 
 /// Reports cases that only one side has; they cannot be compared and must not be overlooked.
-fn doubt_cases(judgement: &mut Judgement, baseline: &Baseline, candidate: &Candidate<'_>) {
+fn doubt_cases(judgement: &mut Judged, baseline: &Baseline, candidate: &Candidate<'_>) {
     let Some(run) = baseline.runs.last() else {
         return;
     };
     let held: BTreeSet<&String> = run.cases.keys().collect();
     let measured: BTreeSet<&String> = candidate.first.cases.keys().collect();
     for case in held.difference(&measured) {
-        judgement.doubt(format!("The case {case} of the baseline was not measured."));
+        judgement.doubt(Reason::NotMeasured((*case).clone()));
     }
     for case in measured.difference(&held) {
-        judgement.doubt(format!("The case {case} is not in the baseline."));
+        judgement.doubt(Reason::NotInBaseline((*case).clone()));
     }
 }

@@ -84,9 +84,8 @@ fn measure(plan: &ClientsPlan, shell: &Shell) -> Result<Recorded, Failure> {
     })?;
     let record = &mut recorded.record;
     let gates = plan.gates.iter();
-    record.limits = gates
-        .map(|gate| gate.judge(record, &clients, Op::name_of))
-        .collect();
+    let judged = gates.map(|gate| gate.judge(record, &clients, Op::name_of));
+    record.limits = loadline_report::rows(judged.collect());
     record.answer = Answer::Clients(clients);
     Ok(recorded.refuse_errors())
 }

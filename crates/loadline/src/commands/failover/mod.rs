@@ -87,7 +87,8 @@ fn measure(
         let result = trials(plan, session, &mut answer.trials, &mut events);
         if !answer.trials.is_empty() {
             lines.get_or_init(|| events.map(Events::into_lines).unwrap_or_default());
-            session.record.limits = gate::limits_of_trials(&answer.trials, &plan.limits);
+            let judged = gate::limits_of_trials(&answer.trials, &plan.limits);
+            session.record.limits = loadline_report::rows(judged);
             session.record.answer = Answer::Failover(answer);
         }
         result

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use loadline_measure::Metric;
 use loadline_measure::compare;
-use loadline_measure::gate::{BaselineRun, Judgement, Thresholds};
+use loadline_measure::gate::{BaselineRun, Judged, Thresholds};
 use loadline_measure::proof::{Kind, Proof, SCHEMA, Trial};
 use loadline_measure::quantile;
 use loadline_measure::record::{Record, Verdict};
@@ -243,7 +243,7 @@ fn trial(record: &Record, took: Duration) -> Result<Trial, Failure> {
         verdict: median.map_or(Verdict::Inconclusive, |comparison| comparison.verdict),
         tail_ratio: tail.map(|comparison| comparison.ratio),
         tail_verdict: tail.map(|comparison| comparison.verdict),
-        outcome: Judgement::of_comparisons(record, &Thresholds::default()).outcome,
+        outcome: Judged::of_comparisons(record, &Thresholds::default()).outcome,
         rounds: noise.len() as u64,
         duration_ns: took.as_nanos() as u64,
         noise,

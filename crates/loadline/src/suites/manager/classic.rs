@@ -6,7 +6,7 @@ use loadline_measure::Metric;
 use loadline_measure::gate::classic::{
     Classic, ClassicMetric, ClassicRounds, ClassicThresholds, judge,
 };
-use loadline_measure::gate::{Baseline, Judgement};
+use loadline_measure::gate::{Baseline, Judged};
 use loadline_measure::quantile::median;
 use loadline_measure::record::{Case, Record};
 
@@ -59,7 +59,7 @@ pub(crate) fn numbers_of(baseline: &Baseline) -> Option<Classic> {
 }
 
 /// The judgement of one run by `numbers`.
-pub(crate) fn judgement(numbers: &Classic, record: &Record) -> Judgement {
+pub(crate) fn judgement(numbers: &Classic, record: &Record) -> Judged {
     judge(numbers, &rounds_of(numbers, record))
 }
 
