@@ -21,7 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
         };
         let judgement = judge(&baseline, &candidate);
         assert!(judgement.exit_code(true) >= judgement.exit_code(false));
-        show(&judgement);
+        show(&loadline_report::judgement(judgement));
     }
     let json = baseline.to_json().expect("what was read can be written");
     Baseline::from_json(json.as_bytes()).expect("what was written can be read");

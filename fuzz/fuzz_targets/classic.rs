@@ -5,6 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use loadline_fuzz::show;
 use loadline_measure::gate::classic::{Classic, ClassicMetric, ClassicRounds, judge};
+use loadline_report::judgement;
 
 fuzz_target!(|input: ([f32; 9], &[u8])| {
     let (values, bytes) = input;
@@ -17,5 +18,5 @@ fuzz_target!(|input: ([f32; 9], &[u8])| {
         values: all.into(),
         p99_us: [("other".to_owned(), values)].into(),
     };
-    show(&judge(&classic, &rounds));
+    show(&judgement(judge(&classic, &rounds)));
 });

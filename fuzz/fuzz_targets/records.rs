@@ -6,8 +6,9 @@
 use libfuzzer_sys::fuzz_target;
 use loadline_fuzz::{PLAIN, RICH, show};
 use loadline_measure::Record;
-use loadline_measure::gate::{BaselineRun, Judgement, Thresholds, records};
+use loadline_measure::gate::{BaselineRun, Judged, Thresholds, records};
 use loadline_measure::work::WorkRules;
+use loadline_report::judgement;
 use loadline_report::{csv, html, junit, markdown, text};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -26,8 +27,13 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(!shown[0].contains('\u{1b}'));
     assert!(!shown[3].contains("<script"));
 
-    show(&records::judge(&record, &record, &WorkRules::default()));
-    show(&Judgement::of_comparisons(&record, &Thresholds::default()));
+    show(&judgement(records::judge(
+        &record,
+        &record,
+        &WorkRules::default(),
+    )));
+    let judged = Judged::of_comparisons(&record, &Thresholds::default());
+    show(&judgement(judged));
     if let Ok(run) = BaselineRun::of_record(&record) {
         assert_eq!(run.cases.len(), record.cases.len());
     }

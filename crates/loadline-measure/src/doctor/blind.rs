@@ -1,22 +1,8 @@
 //! Rules that could not be applied because a server refused to answer.
 
-use serde::{Deserialize, Serialize};
-
-use super::{Diagnosis, Rule, Severity};
+use super::flaw::{Diagnosis, NotExamined};
+use super::{Rule, Severity};
 use crate::record::shortened;
-
-/// A command that a server refused, and the rules that need its answer.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotExamined {
-    /// The subject that uses the server.
-    pub subject: String,
-    /// The command that was refused, such as `CONFIG GET`.
-    pub command: String,
-    /// The error of the server.
-    pub reason: String,
-    /// The rules that could not be applied in full.
-    pub rules: Vec<Rule>,
-}
 
 impl NotExamined {
     /// A refusal by the server of `subject`: `command` is one of `INFO`, `CONFIG GET` and `CLIENT LIST`, and
@@ -35,10 +21,6 @@ impl NotExamined {
     #[must_use]
     pub fn diagnosis(&self) -> Diagnosis {
         Diagnosis::new(&self.subject, Severity::Info, self.clone())
-    }
-
-    pub(super) fn rule(&self) -> Rule {
-        Rule::NotExamined
     }
 }
 

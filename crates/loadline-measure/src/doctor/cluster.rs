@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Diagnosis, Rule, Severity};
+use super::Severity;
+use super::flaw::{ClusterFlaw, Diagnosis, Grouped};
 
 /// Settings that masters should have in common, by their names in `CONFIG GET`.
 const ALIKE: [&str; 7] = [
@@ -32,38 +33,6 @@ pub struct ClusterNode {
     pub moving_slots: Option<u64>,
     /// Its settings.
     pub settings: BTreeMap<String, String>,
-}
-
-/// The nodes of a cluster, by what each of them answered.
-pub type Grouped = BTreeMap<String, Vec<String>>;
-
-/// A difference between the nodes of a cluster.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ClusterFlaw {
-    /// Versions of the program, each with its nodes.
-    Versions(Grouped),
-    /// Settings that differ among masters: the name, and each value with its nodes.
-    Settings(Vec<(String, Grouped)>),
-    /// Uneven numbers of slots.
-    Slots {
-        /// The master with the most slots, and their number.
-        most: (String, u64),
-        /// The master with the fewest slots, and their number.
-        least: (String, u64),
-    },
-    /// Nodes that slots are moving to or from, with the number of these slots.
-    Moving(Vec<(String, u64)>),
-}
-
-impl ClusterFlaw {
-    pub(super) fn rule(&self) -> Rule {
-        match self {
-            Self::Versions(_) => Rule::ClusterVersions,
-            Self::Settings(_) => Rule::ClusterSettings,
-            Self::Slots { .. } => Rule::ClusterSlots,
-            Self::Moving(_) => Rule::ClusterMoving,
-        }
-    }
 }
 
 /// Applies the rules about nodes to the cluster `scope`.

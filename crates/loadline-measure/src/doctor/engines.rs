@@ -1,6 +1,7 @@
 //! Rules about comparisons of engines: disks, reads and builds that make the figures misleading.
 
-use super::{Diagnosis, Rule, Severity};
+use super::Severity;
+use super::flaw::{Batched, Diagnosis, EnginesFlaw};
 use crate::engines::Operation;
 use crate::record::{Case, SubjectKind};
 
@@ -32,19 +33,6 @@ pub struct EnginesSetup {
     pub socket_share: Option<f64>,
     /// Engines that were called singly and in batches, as [`batched`] finds them.
     pub batched: Vec<Batched>,
-}
-
-/// An operation of an engine in batches beside the same operation alone.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Batched {
-    /// The engine.
-    pub subject: String,
-    /// The operation.
-    pub operation: String,
-    /// Operations in a batch.
-    pub batch: u64,
-    /// Time per operation in a batch over that of one alone.
-    pub ratio: f64,
 }
 
 /// The engines that perform an operation alone and in batches, each with one operation, in the first class that has both.
@@ -90,58 +78,7 @@ pub struct Place {
     pub sync_ns: Option<u64>,
 }
 
-/// A flaw of a comparison of engines.
-#[derive(Debug, Clone, PartialEq)]
-pub enum EnginesFlaw {
-    /// A class of durability syncs to a file system that keeps its files in memory.
-    InMemory {
-        /// The directory.
-        dir: String,
-        /// The file system.
-        file_system: String,
-    },
-    /// A class of durability syncs, and a sync is too fast for a device that keeps data.
-    FastSync {
-        /// The directory.
-        dir: String,
-        /// The time of a write with fdatasync.
-        sync_ns: u64,
-    },
-    /// Loadline was built without optimisation.
-    DebugBuild,
-    /// The data beside the memory that can hold it.
-    CachedReads {
-        /// Bytes of all keys and values.
-        live_bytes: u64,
-        /// Memory that the page cache can take.
-        spare_memory_bytes: Option<u64>,
-        /// Budget for the cache of each engine that has one.
-        memory_bytes: Option<u64>,
-    },
-    /// Engines in this process beside servers.
-    AcrossASocket {
-        /// Engines in this process.
-        called: Vec<String>,
-        /// Servers behind a socket.
-        served: Vec<String>,
-        /// The socket's share of the time of a read on the first of these.
-        socket_share: Option<f64>,
-    },
-    /// Batches beside single operations: one operation, on each engine.
-    BatchBesideSingle(Vec<Batched>),
-}
-
 impl EnginesFlaw {
-    pub(super) fn rule(&self) -> Rule {
-        match self {
-            Self::InMemory { .. } | Self::FastSync { .. } => Rule::SyncWithoutDisk,
-            Self::DebugBuild => Rule::DebugBuild,
-            Self::CachedReads { .. } => Rule::CachedReads,
-            Self::AcrossASocket { .. } => Rule::AcrossASocket,
-            Self::BatchBesideSingle(_) => Rule::BatchBesideSingle,
-        }
-    }
-
     fn severity(&self) -> Severity {
         match self {
             Self::InMemory { .. } | Self::FastSync { .. } | Self::DebugBuild => Severity::Critical,
@@ -212,7 +149,7 @@ fn batch_beside_single(setup: &EnginesSetup) -> Option<EnginesFlaw> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Flaw;
+    use crate::doctor::{Flaw, Rule};
 
     #[test]
     fn batches_beside_single_operations_are_named_with_their_times() {

@@ -1,6 +1,7 @@
 //! Rules about the course of a measurement: stalls, CPUs taken by the host, and slow rounds.
 
-use super::{Diagnosis, Evidence, Rule, Severity};
+use super::flaw::{Diagnosis, FlowFlaw, SlowRounds};
+use super::{Evidence, Severity};
 use crate::record::{Case, CpuPauses, RoundSummary, Stall, StallCause};
 
 /// The shortest stall that is reported.
@@ -22,19 +23,6 @@ const SLOW_WITHOUT_ECHO: f64 = 1.5;
 const SLOW_ROUNDS: f64 = 0.1;
 /// with at least this many rounds.
 const LEAST_ROUNDS: usize = 5;
-
-/// The speed of the rounds of a case, compared with the best of them.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct SlowRounds {
-    /// Rounds in which the machine was slow.
-    pub slow: usize,
-    /// All rounds.
-    pub rounds: usize,
-    /// The echo of the slowest round over that of the best; `None` without an echo.
-    pub echo: Option<f64>,
-    /// CPU time per operation in the slowest round over that in the best.
-    pub cpu: f64,
-}
 
 impl SlowRounds {
     /// Compares the rounds of `case` with the best of them. `None` if there are too few or their CPU time is
@@ -85,56 +73,6 @@ pub(super) fn long_stalls(case: &Case) -> Vec<Stall> {
         .filter(|stall| stall.length_ns >= least)
         .cloned()
         .collect()
-}
-
-/// A flaw of the course of a measurement.
-#[derive(Debug, Clone, PartialEq)]
-pub enum FlowFlaw {
-    /// No reply arrived, or no call returned, for a while.
-    Stalls {
-        /// The longest stall.
-        longest: Stall,
-        /// Whether the generator's threads execute the operations themselves.
-        is_in_process: bool,
-        /// Whether the CPU quota of the server's control group stopped it.
-        is_throttled: bool,
-        /// The number of stalls.
-        count: usize,
-        /// The length of all stalls.
-        total_ns: u64,
-        /// Their share of the measured time.
-        share: f64,
-        /// The number of stalls of each known cause.
-        causes: Vec<(StallCause, usize)>,
-    },
-    /// The host took CPU time.
-    Steal {
-        /// Share of the CPU time that the host took.
-        stolen: Option<f64>,
-        /// Pauses of this machine's CPUs, and their share of the time.
-        paused: Option<(CpuPauses, f64)>,
-    },
-    /// The machine was slow in some of the rounds.
-    SlowRounds(SlowRounds),
-    /// The machine was slower than during the runs of a baseline.
-    SlowerThanBaseline {
-        /// Runs of the baseline.
-        runs: u64,
-        /// An echo over that of the best run.
-        echo: f64,
-        /// CPU time per operation over that of the best run.
-        cpu: f64,
-    },
-}
-
-impl FlowFlaw {
-    pub(super) fn rule(&self) -> Rule {
-        match self {
-            Self::Stalls { .. } => Rule::Stall,
-            Self::Steal { .. } => Rule::Steal,
-            Self::SlowRounds(_) | Self::SlowerThanBaseline { .. } => Rule::SlowMachine,
-        }
-    }
 }
 
 pub(super) fn stall(seen: &Evidence) -> Option<Diagnosis> {

@@ -23,15 +23,16 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::LatencySummary;
 use crate::record::{Case, CpuPauses, Stall, SubjectKind};
 
-pub use blind::NotExamined;
-pub use cluster::{ClusterFlaw, ClusterNode, Grouped, examine_cluster};
-pub use engines::{Batched, EnginesFlaw, EnginesSetup, Place, batched, examine_engines};
-pub use flaw::{Diagnosis, Flaw};
-pub use flow::{FlowFlaw, SlowRounds};
-pub use pairs::{HitReason, PairFlaw, Work, arms_differ, hit_beside_miss, time_stays_flat};
+pub use cluster::{ClusterNode, examine_cluster};
+pub use engines::{EnginesSetup, Place, batched, examine_engines};
+pub use flaw::{
+    ActivityFlaw, Batched, ClusterFlaw, Diagnosis, EnginesFlaw, Flaw, FlowFlaw, Grouped, HitReason,
+    LoadFlaw, NotExamined, PairFlaw, ResultFlaw, SetupFlaw, SlowRounds, Work,
+};
+pub use pairs::{arms_differ, hit_beside_miss, time_stays_flat};
 pub use rule::{Class, Rule};
-pub use rules::{ActivityFlaw, CLOCK_READS, LoadFlaw, ResultFlaw};
-pub use setup::{CLOCK_READ_NS, SETTINGS, Setup, SetupFlaw, examine_link, examine_setup};
+pub use rules::CLOCK_READS;
+pub use setup::{CLOCK_READ_NS, SETTINGS, Setup, examine_link, examine_setup};
 pub use since::slower_than_baseline;
 
 /// The severity of a finding.

@@ -1,6 +1,7 @@
 //! Rules about pairs of measurements.
 
-use super::{Diagnosis, Rule, Severity, scope};
+use super::flaw::{Diagnosis, HitReason, PairFlaw, Work};
+use super::{Severity, scope};
 use crate::compare;
 use crate::metric::Direction;
 use crate::record::{Case, RoundSummary};
@@ -15,83 +16,6 @@ const LARGER: f64 = 1.5;
 const GROWTH_SHARE: f64 = 0.25;
 /// The smallest growth of the work for the rule to apply.
 const LEAST_GROWTH: f64 = 1.5;
-
-/// An amount of work and its duration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Work {
-    /// Operations or other units.
-    pub units: u64,
-    /// The duration in nanoseconds.
-    pub duration_ns: u64,
-}
-
-/// A flaw of a pair of measurements.
-#[derive(Debug, Clone, PartialEq)]
-pub enum PairFlaw {
-    /// The names of the conditions that differ.
-    ArmsDiffer(Vec<&'static str>),
-    /// Hits took longer than misses.
-    HitSlowerThanMiss {
-        /// The time of a hit over that of a miss.
-        ratio: f64,
-        /// Its lower bound.
-        at_least: f64,
-        /// The reason.
-        reason: HitReason,
-    },
-    /// More work took about the same time.
-    TimeStaysFlat {
-        /// The smaller amount of work.
-        small: Work,
-        /// The larger amount.
-        large: Work,
-    },
-}
-
-/// The reason why hits took longer than misses.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum HitReason {
-    /// Misses were error replies.
-    Errors {
-        /// Error replies.
-        errors: u64,
-        /// All misses.
-        ops: u64,
-    },
-    /// Replies to hits are larger.
-    Payload {
-        /// Bytes of the reply to a hit.
-        hit: f64,
-        /// Bytes of the reply to a miss.
-        miss: f64,
-    },
-    /// Neither.
-    Unknown,
-}
-
-impl PairFlaw {
-    pub(super) fn rule(&self) -> Rule {
-        match self {
-            Self::ArmsDiffer(_) => Rule::ArmsDiffer,
-            Self::HitSlowerThanMiss { .. } => Rule::HitSlowerThanMiss,
-            Self::TimeStaysFlat { .. } => Rule::TimeStaysFlat,
-        }
-    }
-}
-
-impl Work {
-    /// The units of `larger` as a multiple of these.
-    #[must_use]
-    pub fn growth(&self, larger: &Self) -> f64 {
-        larger.units as f64 / self.units.max(1) as f64
-    }
-
-    /// The time of `larger` as a multiple of this.
-    #[must_use]
-    pub fn time_growth(&self, larger: &Self) -> f64 {
-        larger.duration_ns as f64 / self.duration_ns.max(1) as f64
-    }
-}
 
 /// Reports whether two compared cases had different conditions: payload, pipeline, mode and everything else
 /// that determines the work of an operation.

@@ -1,7 +1,8 @@
 //! Detects a machine that is slower than during the runs of a baseline.
 
-use super::flow::{FlowFlaw, SLOW};
-use super::{Diagnosis, Severity};
+use super::Severity;
+use super::flaw::{Diagnosis, FlowFlaw};
+use super::flow::SLOW;
 use crate::gate::{Baseline, BaselineRun};
 use crate::metric::Metric;
 use crate::quantile::median;

@@ -1,7 +1,7 @@
 //! Reasons for a judgement, with their figures. `loadline-report` writes the sentences about them.
 
 use super::fingerprint::Difference;
-use super::{Judgement, Row};
+use super::judgement::{Basis, Judgement, Outcome, Policy, Row, RowVerdict, SCHEMA};
 use crate::compare::Paired;
 use crate::metric::Metric;
 use crate::work::{Incomparable, WorkComparison, WorkError};
@@ -321,4 +321,109 @@ pub enum Collapse {
     BelowMinimum(f64),
     /// Below half of the number.
     BelowHalf,
+}
+
+impl Judged {
+    /// Creates a judgement of these rows, with the outcome that follows from them.
+    ///
+    /// The outcome is the most severe verdict of a row. Without a severe one, it is inconclusive if a limit
+    /// or a whole case could not be judged; one judged metric is enough for a case.
+    pub(super) fn new(policy: Policy, basis: Basis, rows: Vec<JudgedRow>) -> Self {
+        let mut reasons: Vec<Reason> = Vec::new();
+        for grave in [RowVerdict::Critical, RowVerdict::Warning] {
+            let rows = rows.iter().filter(|row| row.verdict == grave);
+            reasons.extend(rows.cloned().map(Reason::of));
+        }
+        let mut outcome = if rows.iter().any(|row| row.verdict == RowVerdict::Critical) {
+            Outcome::Critical
+        } else if reasons.is_empty() {
+            Outcome::None
+        } else {
+            Outcome::Warning
+        };
+        let untold = untold(&rows);
+        if outcome == Outcome::None && !untold.is_empty() {
+            outcome = Outcome::Inconclusive;
+            reasons = untold;
+        }
+        Self {
+            schema: SCHEMA.to_owned(),
+            policy,
+            basis,
+            outcome,
+            reasons,
+            rows,
+            notes: Vec::new(),
+            second_run_needed: false,
+            refused: false,
+        }
+    }
+
+    /// Creates a refused judgement with these reasons.
+    pub(super) fn refused(policy: Policy, basis: Basis, reasons: Vec<Reason>) -> Self {
+        Self {
+            outcome: Outcome::Inconclusive,
+            reasons,
+            refused: true,
+            ..Self::new(policy, basis, Vec::new())
+        }
+    }
+
+    /// Adds the rows of limits.
+    pub fn keep(&mut self, limits: Vec<JudgedRow>) {
+        let whole = Self::new(self.policy, self.basis, limits);
+        if self.outcome == Outcome::Inconclusive && whole.outcome > self.outcome {
+            self.notes.append(&mut self.reasons);
+        }
+        self.outcome = self.outcome.max(whole.outcome);
+        self.reasons.extend(whole.reasons);
+        self.rows.extend(whole.rows);
+    }
+
+    /// Makes the outcome inconclusive with a reason, unless it is already severe.
+    pub(super) fn doubt(&mut self, reason: Reason) {
+        if self.outcome == Outcome::None {
+            self.outcome = Outcome::Inconclusive;
+            self.reasons.clear();
+        }
+        if self.outcome == Outcome::Inconclusive {
+            self.reasons.insert(0, reason);
+        } else {
+            self.notes.push(reason);
+        }
+    }
+}
+
+impl JudgedRow {
+    /// This row with that evidence and no verdict.
+    pub(crate) fn because(self, evidence: Grounds) -> Self {
+        Self { evidence, ..self }
+    }
+}
+
+impl Reason {
+    pub(super) fn of(row: JudgedRow) -> Self {
+        Self::Row(Box::new(row))
+    }
+}
+
+/// Everything that could not be judged: limits, and cases without a conclusive metric.
+fn untold(rows: &[JudgedRow]) -> Vec<Reason> {
+    let mut untold: Vec<Reason> = Vec::new();
+    let is_untold = |row: &&JudgedRow| row.verdict == RowVerdict::Inconclusive;
+    let limits = rows.iter().filter(|row| row.limit.is_some());
+    untold.extend(limits.filter(is_untold).cloned().map(Reason::of));
+    // Work says nothing about time, so a case can have a conclusive count and inconclusive times.
+    let is_time = |row: &&JudgedRow| row.limit.is_none() && !row.metric.is_work();
+    let compared: Vec<&JudgedRow> = rows.iter().filter(is_time).collect();
+    let mut cases: Vec<&str> = compared.iter().map(|row| row.case.as_str()).collect();
+    cases.sort_unstable();
+    cases.dedup();
+    for case in cases {
+        let of_case: Vec<&&JudgedRow> = compared.iter().filter(|row| row.case == case).collect();
+        if of_case.iter().all(|row| is_untold(row)) {
+            untold.push(Reason::NoTime(case.to_owned()));
+        }
+    }
+    untold
 }

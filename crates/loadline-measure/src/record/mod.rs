@@ -9,6 +9,7 @@ mod case;
 mod environment;
 mod finite;
 mod json;
+mod link;
 #[cfg(test)]
 mod page;
 mod stall;
@@ -27,6 +28,7 @@ pub use case::{
 };
 pub(crate) use json::shortened;
 
+pub use link::Link;
 pub use stall::{CpuPauses, Stall, StallCause, Surroundings};
 pub use vocabulary::{Arrivals, Mode, PathClass, Percentiles, Scheduling, SubjectKind};
 
@@ -104,55 +106,6 @@ pub struct LeftOut {
     pub mode: Mode,
     /// The reason, as part of a sentence without its full stop.
     pub reason: String,
-}
-
-/// A link that added latency, with its measured accuracy.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Link {
-    /// The requested round-trip time.
-    pub latency_ns: u64,
-    /// The requested jitter, such as `1ms:normal`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jitter: Option<String>,
-    /// Bandwidth limit per direction in bytes per second, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bandwidth_bytes_per_s: Option<u64>,
-    /// The class of the link.
-    pub class: PathClass,
-    /// The reason for the class, in a sentence.
-    pub reason: String,
-    /// The number of measured round trips.
-    pub round_trips: u64,
-    /// The median round trip without the link.
-    pub direct_p50_ns: u64,
-    /// The median round trip through it.
-    pub through_p50_ns: u64,
-    /// The 0.99 quantile of the round trips through it.
-    pub through_p99_ns: u64,
-    /// Overshoot of the median.
-    pub overshoot_p50_ns: u64,
-    /// Overshoot of the 0.99 quantile.
-    pub overshoot_p99_ns: u64,
-    /// Median lateness of the link's own releases; `None` if the kernel releases.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub release_late_p50_ns: Option<u64>,
-    /// The same at the 0.99 quantile.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub release_late_p99_ns: Option<u64>,
-    /// The scheduling of its thread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scheduling: Option<Scheduling>,
-    /// Whether idle CPUs polled instead of sleeping.
-    #[serde(default)]
-    pub keeps_awake: bool,
-    /// Whether the overshoot is too large.
-    pub is_off: bool,
-    /// The largest packet in bytes, if there are packets.
-    #[serde(default)]
-    pub mtu: Option<u64>,
-    /// The congestion control of the client's end, if known.
-    #[serde(default)]
-    pub congestion_control: Option<String>,
 }
 
 /// The run.

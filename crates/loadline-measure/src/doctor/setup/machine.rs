@@ -1,6 +1,7 @@
 //! The rules about a machine: its memory, its clock, and its CPUs.
 
-use super::{Found, Setup, SetupFlaw, Severity};
+use super::super::flaw::SetupFlaw;
+use super::{Found, Setup, Severity};
 
 /// Clock sources that are read without asking the kernel or a device.
 const FAST_CLOCKS: [&str; 4] = [

@@ -4,7 +4,8 @@ mod machine;
 
 use std::collections::BTreeMap;
 
-use super::{Diagnosis, Rule, Severity};
+use super::Severity;
+use super::flaw::{Diagnosis, SetupFlaw};
 use crate::histogram::LatencySummary;
 use crate::record::Link;
 pub use machine::CLOCK_READ_NS;
@@ -60,76 +61,6 @@ pub struct Setup {
     pub server_ns: Option<u64>,
 }
 
-/// A flaw of a setup.
-#[derive(Debug, Clone, PartialEq)]
-pub enum SetupFlaw {
-    /// Transparent huge pages are always on.
-    HugePages,
-    /// The CPU frequency governor, which is not `performance`.
-    Governor(String),
-    /// The clock is slow to read.
-    SlowClock {
-        /// The kernel's clock source.
-        source: Option<String>,
-        /// The time of a reading, if it was too long.
-        read_ns: Option<f64>,
-    },
-    /// Every write waits for the disk.
-    SyncOnEveryWrite,
-    /// The server is close to its memory limit.
-    MemoryLimit {
-        /// Memory that it uses, in bytes.
-        used: u64,
-        /// The limit, in bytes.
-        limit: u64,
-        /// The policy of eviction, if known.
-        policy: Option<String>,
-    },
-    /// Server and generator are in different sessions, among which the scheduler shares CPUs.
-    Autogroup,
-    /// Generator and server have more busy threads than the machine has CPUs.
-    TooFewCpus {
-        /// CPUs of the machine.
-        cores: u64,
-        /// Threads of the generator.
-        generator_threads: u64,
-        /// Threads of the server.
-        io_threads: u64,
-    },
-    /// The limit of the output buffers of normal clients, as in the setting.
-    OutputLimit(String),
-    /// Every command is watched.
-    Watched {
-        /// Connections that receive every command.
-        monitors: u64,
-        /// Whether the slow log has every command.
-        is_logged: bool,
-    },
-    /// Round trips on an idle connection vary.
-    Jitter {
-        /// Their median.
-        p50_ns: u64,
-        /// Their 99th percentile.
-        p99_ns: u64,
-    },
-    /// The control group allows fewer CPUs than threads are busy.
-    Quota {
-        /// CPUs that it allows.
-        quota_cores: f64,
-        /// Busy threads.
-        busy_threads: u64,
-    },
-    /// The path takes longer than the server.
-    Distance {
-        /// The median round trip on an idle connection.
-        idle_ns: u64,
-        /// The part of it that the server takes.
-        server_ns: u64,
-    },
-    /// A link adds more latency than it should.
-    LinkOff(Box<Link>),
-}
-
 /// A flaw and its severity.
 type Found = (Severity, SetupFlaw);
 
@@ -161,24 +92,6 @@ const DISTANCE: u64 = 20;
 const NEAR_NS: u64 = 500_000;
 
 impl SetupFlaw {
-    pub(super) fn rule(&self) -> Rule {
-        match self {
-            Self::HugePages => Rule::HugePages,
-            Self::Governor(_) => Rule::Governor,
-            Self::SlowClock { .. } => Rule::SlowClock,
-            Self::SyncOnEveryWrite => Rule::SyncOnEveryWrite,
-            Self::MemoryLimit { .. } => Rule::MemoryLimit,
-            Self::Autogroup => Rule::Autogroup,
-            Self::TooFewCpus { .. } => Rule::TooFewCpus,
-            Self::OutputLimit(_) => Rule::OutputLimit,
-            Self::Watched { .. } => Rule::Watched,
-            Self::Jitter { .. } => Rule::Jitter,
-            Self::Quota { .. } => Rule::Quota,
-            Self::Distance { .. } => Rule::Distance,
-            Self::LinkOff(_) => Rule::LinkOff,
-        }
-    }
-
     /// Whether it concerns the machine, whatever the target.
     fn is_of_machine(&self) -> bool {
         matches!(self, Self::Governor(_) | Self::SlowClock { .. })
