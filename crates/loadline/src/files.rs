@@ -149,8 +149,16 @@ pub(crate) fn read_record(path: &Path) -> Result<Record, Failure> {
         )));
     }
     let bytes = read_bounded(path, LARGEST_RECORD_BYTES)?;
-    Record::from_json(&bytes)
-        .map_err(|error| Failure::bad_file(format!("{}: {error}", path.display())))
+    Record::from_json(&bytes).map_err(|error| {
+        let path = path.display();
+        let hint = match Baseline::from_json(&bytes) {
+            Ok(_) => format!(
+                "\nIt is a baseline: `loadline baseline show {path}` prints it, and `loadline gate {path}` measures against it."
+            ),
+            Err(_) => String::new(),
+        };
+        Failure::bad_file(format!("{path}: {error}{hint}"))
+    })
 }
 
 /// The baseline in `path`.

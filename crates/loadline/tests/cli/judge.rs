@@ -143,6 +143,8 @@ fn baseline_is_saved_shown_added_to_and_not_overwritten() {
     assert_eq!(added, shown);
     assert!(shown.contains("It needs 8 runs to raise an alarm; add 5 more."));
     assert_eq!(baseline(&dir, "b.json").runs.len(), 3);
+    dir.run(&["report", "b.json"])
+        .failed(65, "`loadline baseline show b.json` prints it");
 }
 
 #[test]
