@@ -17,6 +17,8 @@ pub(crate) struct Stats {
     pub(crate) gone_before: Gone,
     /// Error replies, by their first word.
     pub(crate) errors: BTreeMap<String, u64>,
+    /// Failures of the command that runs, if it has written errors into its own reply, as scripts do.
+    pub(crate) own_failures: u64,
     /// Statistics by command, in the order of [`crate::commands::names`].
     pub(crate) calls: Vec<CallStat>,
     /// Times of measured calls, by the indexes of command and subcommand.
@@ -49,6 +51,7 @@ impl Stats {
             misses: 0,
             gone_before,
             errors: BTreeMap::new(),
+            own_failures: 0,
             calls: vec![CallStat::default(); commands],
             histograms: BTreeMap::new(),
             commands_rate: Rate::new(now_ms),

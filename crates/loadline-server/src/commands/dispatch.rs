@@ -267,6 +267,8 @@ impl Call<'_> {
                 self.note_slow(found, words, took);
             }
         }
+        let own_failures = std::mem::take(&mut self.shared.stats.own_failures);
+        self.shared.stats.calls[found.index].failed += own_failures;
         if let Err(refusal) = outcome {
             self.shared.stats.calls[found.index].failed += 1;
             self.refuse(&refusal);
@@ -300,9 +302,7 @@ impl Call<'_> {
 
     pub(super) fn handle(&mut self, known: &Known, words: Words<'_>) -> Result<(), Refusal> {
         match words {
-            [_, second] if !known.subcommands.is_empty() && is(second, "HELP") => {
-                help::help(self, known)
-            }
+            [_, second] if known.has_help() && is(second, "HELP") => help::help(self, known),
             _ => (known.handler)(self, words),
         }
     }

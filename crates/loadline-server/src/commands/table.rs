@@ -247,6 +247,11 @@ impl Known {
         is(word, "HELP") || self.subcommands.iter().any(|sub| is(word, sub.name))
     }
 
+    /// Whether it has a help. Redis without a cluster refuses that of CLUSTER as it refuses all of CLUSTER.
+    pub(super) fn has_help(&self) -> bool {
+        self.subcommands.iter().any(|sub| !sub.help.is_empty())
+    }
+
     /// Whether its reply depends on the data. The figures of INFO about keys do not count.
     pub(super) fn sees_data(&self) -> bool {
         self.access != Access::None || ["EXEC", "DBSIZE", "FUNCTION"].contains(&self.name)

@@ -320,3 +320,7 @@ redis.call('sadd', KEYS[1], 'c', 'a', 'b', 'aa', 'zz', 'z', 'm', '10', '9') retu
 return redis.call('sort_ro', KEYS[1], 'by', '_', 'desc', 'get', '#', 'get', '_:*')
 redis.call('del', KEYS[1]) redis.call('rpush', KEYS[1], 'c', 'a', 'b') return redis.call('sort', KEYS[1], 'by', '_', 'desc')
 redis.call('del', KEYS[1])
+local t, n = redis.pcall('nosuch'), {} for k, v in pairs(t) do n[#n + 1] = k .. '=' .. tostring(v) end table.sort(n) return n
+local t, n = redis.pcall('incr', 'k1', 'k2'), {} for k, v in pairs(t) do n[#n + 1] = k .. '=' .. tostring(v) end table.sort(n) return n
+local t, n = redis.pcall(), {} for k, v in pairs(t) do n[#n + 1] = k .. '=' .. tostring(v) end table.sort(n) return n
+local t, n = redis.error_reply('MY own'), {} for k, v in pairs(t) do n[#n + 1] = k .. '=' .. tostring(v) end table.sort(n) return n

@@ -46,6 +46,115 @@ fn scripts_reply_as_in_redis_to_the_byte() {
     }
 }
 
+/// The statistics of errors: their kinds, their sum, and the calls of commands that were refused or failed.
+fn counted_errors(stream: &mut (impl Read + Write)) -> Vec<String> {
+    let stats: String = ["errorstats", "stats", "commandstats"]
+        .map(|section| ask(stream, &format!("INFO {section}")))
+        .concat();
+    let mut lines: Vec<String> = stats
+        .lines()
+        .filter_map(|line| match line.split_once(":calls=") {
+            Some((command, figures)) => {
+                let is_part = [
+                    "eval", "fcall", "incr", "lpush", "select", "set", "shutdown",
+                ]
+                .iter()
+                .any(|name| command.trim_start_matches("cmdstat_") == *name);
+                let (calls, rest) = figures.split_once(',')?;
+                let (_, failures) = rest.split_once(",rejected")?;
+                is_part.then(|| format!("{command} calls={calls} rejected{failures}"))
+            }
+            None if line.starts_with("errorstat_") => Some(line.to_owned()),
+            None => line
+                .starts_with("total_error_replies")
+                .then(|| line.to_owned()),
+        })
+        .collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// The same of one command, with a limit of memory.
+fn errors_of(stream: &mut (impl Read + Write), memory: &str, words: &[&str]) -> Vec<String> {
+    ask(stream, &format!("CONFIG SET maxmemory {memory}"));
+    ask(stream, "CONFIG RESETSTAT");
+    send(stream, words);
+    counted_errors(stream)
+}
+
+#[test]
+fn errors_of_scripts_are_counted_as_in_redis() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let (mut one, mut other) = (ours.connect(), redis.connect());
+    let library = "#!lua name=l\nredis.register_function('f', function() return redis.call('lpush', 's', 1) end)";
+    let scripts: [(&str, &[&str]); 25] = [
+        ("0", &["EVAL", "return redis.call('select', 99)", "0"]),
+        ("0", &["EVAL", "return redis.pcall('select', 99)", "0"]),
+        ("0", &["EVAL", "redis.pcall('select', 99) return 1", "0"]),
+        ("0", &["EVAL", "error(redis.pcall('select', 99))", "0"]),
+        (
+            "0",
+            &[
+                "EVAL",
+                "return {redis.pcall('select', 99), {err = 'MY own'}, 1}",
+                "0",
+            ],
+        ),
+        (
+            "0",
+            &[
+                "EVAL",
+                "redis.pcall('select', 99) return redis.call('incr', 's')",
+                "0",
+            ],
+        ),
+        (
+            "0",
+            &[
+                "EVAL",
+                "redis.pcall('select', 99) redis.pcall('incr', 's')",
+                "0",
+            ],
+        ),
+        ("0", &["EVAL", "return redis.error_reply('MY own')", "0"]),
+        ("0", &["EVAL", "return {err = 'ERR own'}", "0"]),
+        ("0", &["EVAL", "error({err = 'MY own'})", "0"]),
+        ("0", &["EVAL", "error('own')", "0"]),
+        ("0", &["EVAL", "return redis.call('nosuch')", "0"]),
+        ("0", &["EVAL", "return redis.pcall('nosuch')", "0"]),
+        ("0", &["EVAL", "return redis.call('set', 'x')", "0"]),
+        ("0", &["EVAL", "return redis.pcall('set', 'x')", "0"]),
+        ("0", &["EVAL", "return redis.call('shutdown')", "0"]),
+        ("0", &["EVAL", "return redis.call()", "0"]),
+        ("0", &["EVAL", "redis.pcall() return 1", "0"]),
+        (
+            "0",
+            &[
+                "EVAL",
+                "#!lua flags=no-writes\nreturn redis.call('set', 'x', 'y')",
+                "0",
+            ],
+        ),
+        ("0", &["EVAL", "not Lua", "0"]),
+        ("0", &["FUNCTION", "LOAD", library]),
+        ("0", &["FCALL", "f", "0"]),
+        ("1", &["EVAL", "return redis.call('set', 'x', 'y')", "0"]),
+        ("1", &["EVAL", "return redis.pcall('set', 'x', 'y')", "0"]),
+        (
+            "1",
+            &["EVAL", "return redis.pcall('set', 'x', 'y').err", "0"],
+        ),
+    ];
+    ask(&mut one, "SET s text");
+    ask(&mut other, "SET s text");
+    for (memory, script) in scripts {
+        let one = errors_of(&mut one, memory, script);
+        let other = errors_of(&mut other, memory, script);
+        assert_eq!(one, other, "{script:?}");
+        assert!(!one.is_empty(), "{script:?}");
+    }
+}
+
 #[test]
 fn calls_of_scripts_are_refused_as_in_redis() {
     let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());

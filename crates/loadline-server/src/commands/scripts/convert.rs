@@ -4,8 +4,10 @@ use loadline_resp::encode::Sink as _;
 use loadline_resp::{Protocol, Reply, encode};
 use mlua::{Lua, Table, Value};
 
+use super::failure::{self, Refused};
 use super::libraries::number::shown;
 use crate::buffer::Output;
+use crate::stats::Stats;
 
 /// Tables within tables that a reply can have.
 const MOST_LEVELS: usize = 1_000;
@@ -17,6 +19,18 @@ const TOO_DEEP: &str = "ERR reached lua stack limit";
 /// If Lua has no memory.
 pub(super) fn error(lua: &Lua, text: &[u8]) -> mlua::Result<Value> {
     named(lua, "err", text)
+}
+
+/// The error of a command that a script called, as the script sees it.
+///
+/// # Errors
+/// If Lua has no memory.
+pub(super) fn refused(lua: &Lua, refused: &Refused) -> mlua::Result<Value> {
+    let value = error(lua, &refused.text)?;
+    if let (true, Value::Table(table)) = (refused.is_counted, &value) {
+        table.raw_set(failure::COUNTED, true)?;
+    }
+    Ok(value)
 }
 
 /// A table with one text, such as a status.
@@ -99,22 +113,26 @@ fn number(value: &Value) -> Option<f64> {
 }
 
 /// Writes a value of Lua as a reply in the protocol of the client. Booleans are written as such if the script has chosen RESP3.
+/// Errors in it are counted in `stats`, but for those of commands that the script called.
 ///
 /// # Errors
 /// The reply for tables that are too deep; what was written before is taken back.
 pub(super) fn reply(
     value: &Value,
-    out: &mut Output,
+    (out, stats): (&mut Output, &mut Stats),
     protocol: Protocol,
     of_script: Protocol,
 ) -> Result<(), &'static str> {
     let begin = out.len();
     let mut writer = Writer {
         out,
+        stats,
+        has_new_errors: false,
         protocol,
         has_booleans: of_script == Protocol::Resp3,
     };
     let written = writer.value(value.clone());
+    writer.stats.own_failures += u64::from(writer.has_new_errors);
     if written.is_err() {
         out.truncate(begin);
     }
@@ -123,6 +141,9 @@ pub(super) fn reply(
 
 struct Writer<'o> {
     out: &'o mut Output,
+    stats: &'o mut Stats,
+    /// Whether it has written errors that the statistics did not have; Redis takes them for one failure together.
+    has_new_errors: bool,
     protocol: Protocol,
     has_booleans: bool,
 }
@@ -169,6 +190,12 @@ impl Writer<'_> {
         let (out, protocol) = (&mut *self.out, self.protocol);
         let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
         if let Value::String(text) = field("err") {
+            if failure::is_counted(&Value::Table(table.clone())) {
+                self.stats.own_failures += 1;
+            } else {
+                self.has_new_errors = true;
+                self.stats.count_error(&text.as_bytes());
+            }
             encode::error(out, &text.as_bytes());
         } else if let Value::String(text) = field("ok") {
             encode::simple(out, &without_line_breaks(&text.as_bytes()));

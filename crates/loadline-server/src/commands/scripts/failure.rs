@@ -15,6 +15,36 @@ struct Failure {
     text: Vec<u8>,
     /// Whether the text is a reply, with a code in front.
     is_reply: bool,
+    /// Whether the statistics have the error already.
+    is_counted: bool,
+}
+
+/// The field of errors that the statistics have already, as Redis calls it.
+pub(super) const COUNTED: &str = "ignore_error_stats_update";
+
+/// The error of a command that a script called.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) text: Vec<u8>,
+    /// Whether the statistics have it already.
+    pub(super) is_counted: bool,
+}
+
+/// The reply of a script that failed.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) reply: Refusal,
+    /// Whether the statistics have it already, since it is that of a command which the script called.
+    pub(super) is_counted: bool,
+}
+
+impl From<Refusal> for Failed {
+    fn from(reply: Refusal) -> Self {
+        Self {
+            reply,
+            is_counted: false,
+        }
+    }
 }
 
 impl fmt::Display for Failure {
@@ -27,9 +57,18 @@ impl std::error::Error for Failure {}
 
 /// An error with the text of a reply.
 pub(super) fn reply(text: impl Into<Vec<u8>>) -> mlua::Error {
-    mlua::Error::external(Failure {
+    of_command(Refused {
         text: text.into(),
+        is_counted: false,
+    })
+}
+
+/// The error of a command that a script called.
+pub(super) fn of_command(refused: Refused) -> mlua::Error {
+    mlua::Error::external(Failure {
+        text: refused.text,
         is_reply: true,
+        is_counted: refused.is_counted,
     })
 }
 
@@ -46,6 +85,7 @@ pub(super) fn of_library(lua: &Lua, text: &str) -> mlua::Error {
     mlua::Error::external(Failure {
         text: (place.unwrap_or_default() + text).into_bytes(),
         is_reply: false,
+        is_counted: false,
     })
 }
 
@@ -93,8 +133,11 @@ fn described(lua: &Lua, error: Value) -> mlua::Result<Table> {
         } else {
             [b"ERR ", &text[..]].concat()
         };
-        let table = lua.create_table_with_capacity(0, 3)?;
+        let table = lua.create_table_with_capacity(0, 4)?;
         table.raw_set("err", lua.create_string(text)?)?;
+        if is_counted(&error) {
+            table.raw_set(COUNTED, true)?;
+        }
         table
     };
     if let Some((source, line)) = whereabouts(lua, 2) {
@@ -102,6 +145,17 @@ fn described(lua: &Lua, error: Value) -> mlua::Result<Table> {
         table.raw_set("line", line)?;
     }
     Ok(table)
+}
+
+/// Whether the statistics have an error already that was raised, or that is a table.
+pub(super) fn is_counted(error: &Value) -> bool {
+    match error {
+        Value::Error(raised) => raised
+            .downcast_ref::<Failure>()
+            .is_some_and(|failure| failure.is_counted),
+        Value::Table(table) => table.raw_get(COUNTED).unwrap_or(false),
+        _ => false,
+    }
 }
 
 /// The source and the line of the innermost function of a script.
@@ -151,7 +205,14 @@ pub(super) fn ended(digest: &str, place: Option<(String, usize)>) -> Refusal {
 }
 
 /// The reply for an error of a script: a table made by the handler of errors.
-pub(super) fn refusal(digest: &str, error: &Value) -> Refusal {
+pub(super) fn failed(digest: &str, error: &Value) -> Failed {
+    Failed {
+        reply: refusal(digest, error),
+        is_counted: is_counted(error),
+    }
+}
+
+fn refusal(digest: &str, error: &Value) -> Refusal {
     let table = match error {
         Value::Table(table) => table,
         // Without memory, the handler is not called.

@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
+use super::failure::{Failed, Refused};
 use super::libraries::{
     self,
     random::Random,
@@ -31,7 +32,7 @@ const SHEBANG: &[u8] = b"#!";
 
 /// The commands of the server, as the running script can call them.
 pub(super) trait Commands {
-    /// Executes a command, and returns its reply or the text of its error.
+    /// Executes a command, and returns its reply or its error.
     ///
     /// # Errors
     /// If Lua has no memory for the reply.
@@ -39,7 +40,7 @@ pub(super) trait Commands {
         &mut self,
         lua: &Lua,
         arguments: &MultiValue,
-    ) -> mlua::Result<Result<Value, Vec<u8>>>;
+    ) -> mlua::Result<Result<Value, Refused>>;
 
     /// Serves other clients while the script runs for long. Returns whether it goes on.
     fn serve_others(&mut self) -> bool;
@@ -255,7 +256,7 @@ impl Interpreter {
         given: Given<'_>,
         long_ms: u64,
         commands: &mut dyn Commands,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, Failed> {
         let long_at = match long_ms {
             0 => u64::MAX,
             limit => self.now().saturating_add(limit),
@@ -265,11 +266,11 @@ impl Interpreter {
         if self.progress.is_over() {
             let renewed = self.renew_limit();
             renewed.map_err(|error| failure::fatal(name, &error))?;
-            return Err(failure::ended(name, self.progress.ended_at()));
+            return Err(failure::ended(name, self.progress.ended_at()).into());
         }
         match outcome.map_err(|error| failure::fatal(name, &error))? {
             (true, value) => Ok(value),
-            (false, error) => Err(failure::refusal(name, &error)),
+            (false, error) => Err(failure::failed(name, &error)),
         }
     }
 
@@ -299,11 +300,11 @@ impl Interpreter {
                     return Ok(Value::Boolean(commands.serve_others()));
                 }
                 let reply = execute(lua, &arguments)?;
-                reply.map_err(failure::reply)
+                reply.map_err(failure::of_command)
             })?;
             self.redis.raw_set("call", call)?;
             let pcall = scope.create_function(|lua, arguments: MultiValue| {
-                execute(lua, &arguments)?.or_else(|text| convert::error(lua, &text))
+                execute(lua, &arguments)?.or_else(|refused| convert::refused(lua, &refused))
             })?;
             self.redis.raw_set("pcall", pcall)?;
             let check = scope.create_function(|_, arguments: MultiValue| {

@@ -12,7 +12,7 @@ mod progress;
 
 use std::sync::Arc;
 
-use loadline_resp::Protocol;
+use loadline_resp::{Protocol, encode};
 
 use super::numbers::integer;
 use super::refusal::{Refusal, no_such_form};
@@ -237,9 +237,19 @@ fn run(
     call.session.database = database;
     call.session.protocol = protocol;
     call.session.may_not_block = may_not_block;
-    let value = outcome?;
+    let value = match outcome {
+        Ok(value) => value,
+        Err(failed) if failed.is_counted => {
+            let Refusal(text) = failed.reply;
+            call.shared.stats.own_failures += 1;
+            encode::error(call.out, &text);
+            return Ok(());
+        }
+        Err(failed) => return Err(failed.reply),
+    };
     let of_script = interpreter.progress().protocol();
-    convert::reply(&value, call.out, protocol, of_script).map_err(Refusal::from)
+    let written = (&mut *call.out, &mut call.shared.stats);
+    convert::reply(&value, written, protocol, of_script).map_err(Refusal::from)
 }
 
 impl Call<'_> {

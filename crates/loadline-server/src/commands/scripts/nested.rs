@@ -5,12 +5,13 @@ use std::time::Duration;
 use loadline_resp::{Decoder, Limits};
 use mlua::{Lua, MultiValue, Value};
 
+use super::failure::Refused;
 use super::interpreter::{Commands, Given};
 use super::progress::{Flags, Progress};
 use super::{convert, is_for_scripts};
 use crate::acl::Denial;
 use crate::buffer::Output;
-use crate::commands::{Access, Call, Found, Keys, Known, Refusal, find, fits, is};
+use crate::commands::{Access, Call, Keys, Known, Refusal, find, fits, is};
 use crate::long_script::LongScript;
 
 /// The most bytes of a reply to a script.
@@ -50,10 +51,14 @@ impl<'n, 'c> Nested<'n, 'c> {
     }
 
     /// Executes a command and leaves its reply in `out`.
-    fn reply(&mut self, arguments: &MultiValue) -> Result<(), Refusal> {
-        let words = words(arguments)?;
+    fn reply(&mut self, words: &[Vec<u8>]) -> Result<(), Refusal> {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let found = self.admit(&words)?;
+        let found = find(words[0]).ok_or("ERR Unknown Redis command called from script")?;
+        if let Err(refusal) = self.permit(found.known, &words) {
+            self.call.shared.stats.calls[found.index].rejected += 1;
+            return Err(refusal);
+        }
+        let found = self.call.admit_any_size(&words)?;
         self.call.session.protocol = self.progress.protocol();
         let mut call = Call {
             session: self.call.session,
@@ -68,10 +73,8 @@ impl<'n, 'c> Nested<'n, 'c> {
         Ok(())
     }
 
-    /// Finds the command and checks that the script can call it.
-    fn admit(&mut self, words: &[&[u8]]) -> Result<Found, Refusal> {
-        let found = find(words[0]).ok_or("ERR Unknown Redis command called from script")?;
-        let known = found.known;
+    /// Checks that the script can call a command.
+    fn permit(&mut self, known: &Known, words: &[&[u8]]) -> Result<(), Refusal> {
         if !fits(known.arity, words.len()) {
             return Err("ERR Wrong number of args calling Redis command from script".into());
         }
@@ -110,7 +113,7 @@ impl<'n, 'c> Nested<'n, 'c> {
             )
             .into());
         }
-        self.call.admit_any_size(words)
+        Ok(())
     }
 }
 
@@ -119,20 +122,35 @@ impl Commands for Nested<'_, '_> {
         &mut self,
         lua: &Lua,
         arguments: &MultiValue,
-    ) -> mlua::Result<Result<Value, Vec<u8>>> {
-        if let Err(Refusal(text)) = self.reply(arguments) {
+    ) -> mlua::Result<Result<Value, Refused>> {
+        let words = match words(arguments) {
+            Ok(words) => words,
+            // As in Redis, this counts only if it becomes the script's reply.
+            Err(Refusal(text)) => {
+                return Ok(Err(Refused {
+                    text: text.into_owned(),
+                    is_counted: false,
+                }));
+            }
+        };
+        let counted = |text: Vec<u8>| Refused {
+            text,
+            is_counted: true,
+        };
+        if let Err(Refusal(text)) = self.reply(&words) {
             self.call.shared.stats.count_error(&text);
-            return Ok(Err(text.into_owned()));
+            return Ok(Err(counted(text.into_owned())));
         }
         let mut decoder = Decoder::new(Limits::default());
         let outcome = match decoder.decode(self.out.as_slice()) {
             Ok(Some((reply, _))) => match reply.error_text() {
-                Some(text) => Err(text.to_vec()),
+                Some(text) => Err(counted(text.to_vec())),
                 None => Ok(convert::to_lua(lua, &reply, self.progress.protocol())?),
             },
-            Ok(None) | Err(_) => {
-                Err(b"ERR the reply to the command is too large for a script".to_vec())
-            }
+            Ok(None) | Err(_) => Err(Refused {
+                text: b"ERR the reply to the command is too large for a script".to_vec(),
+                is_counted: false,
+            }),
         };
         self.out.truncate(0);
         Ok(outcome)
