@@ -169,9 +169,7 @@ impl Call<'_> {
             return Err(refusal::wrong_number(known.name));
         }
         if let ([_, second, ..], [_, ..]) = (words, known.subcommands) {
-            let named = known.subcommands.iter().map(|sub| (sub.name, sub.arity));
-            let mut named = named.chain([("HELP", 2)]);
-            let refusal = match named.find(|(name, _)| is(second, name)) {
+            let refusal = match known.subcommand(second) {
                 Some((_, arity)) if fits(arity, words.len()) => None,
                 Some((name, _)) => Some(refusal::wrong_number(&format!("{}|{name}", known.name))),
                 None => Some(refusal::unknown_subcommand(words)),

@@ -244,15 +244,7 @@ impl Call<'_> {
 pub(super) fn dry_run(user: &User, words: Words<'_>) -> Result<Option<Vec<u8>>, Refusal> {
     let not_found = || Refusal::from([b"ERR Command '", words[0], b"' not found"]);
     let known = find(words[0]).ok_or_else(not_found)?.known;
-    let mut arity = known.arity;
-    if let ([_, second, ..], [_, ..]) = (words, known.subcommands) {
-        let sub = known.subcommands.iter().find(|sub| is(second, sub.name));
-        arity = match sub {
-            Some(sub) => sub.arity,
-            None if is(second, "HELP") => 2,
-            None => return Err(not_found()),
-        };
-    }
+    let arity = known.arity_of(words).ok_or_else(not_found)?;
     let name = shown(known, words);
     if !fits(arity, words.len()) {
         return Err(format!("ERR wrong number of arguments for '{name}' command").into());

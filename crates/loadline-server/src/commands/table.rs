@@ -244,7 +244,24 @@ const REWRITING: [&str; 9] = [
 impl Known {
     /// Whether `word` names one of its subcommands.
     pub(super) fn has_subcommand(&self, word: &[u8]) -> bool {
-        is(word, "HELP") || self.subcommands.iter().any(|sub| is(word, sub.name))
+        self.subcommand(word).is_some()
+    }
+
+    /// The name and the arity of the subcommand that `word` names, HELP included.
+    pub(super) fn subcommand(&self, word: &[u8]) -> Option<(&'static str, i32)> {
+        let named = self.subcommands.iter().map(|sub| (sub.name, sub.arity));
+        let mut named = named.chain([("HELP", 2)]);
+        named.find(|(name, _)| is(word, name))
+    }
+
+    /// The number of words that it takes with its subcommand, at least if negative; `None` if there is no such subcommand.
+    pub(super) fn arity_of(&self, words: Words<'_>) -> Option<i32> {
+        match words {
+            [_, second, ..] if !self.subcommands.is_empty() => {
+                self.subcommand(second).map(|(_, arity)| arity)
+            }
+            _ => Some(self.arity),
+        }
     }
 
     /// Whether it has a help. Redis without a cluster refuses that of CLUSTER as it refuses all of CLUSTER.

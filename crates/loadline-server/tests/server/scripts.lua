@@ -324,3 +324,11 @@ local t, n = redis.pcall('nosuch'), {} for k, v in pairs(t) do n[#n + 1] = k .. 
 local t, n = redis.pcall('incr', 'k1', 'k2'), {} for k, v in pairs(t) do n[#n + 1] = k .. '=' .. tostring(v) end table.sort(n) return n
 local t, n = redis.pcall(), {} for k, v in pairs(t) do n[#n + 1] = k .. '=' .. tostring(v) end table.sort(n) return n
 local t, n = redis.error_reply('MY own'), {} for k, v in pairs(t) do n[#n + 1] = k .. '=' .. tostring(v) end table.sort(n) return n
+return redis.pcall('cluster', 'reset')
+return redis.pcall('cluster', 'info')
+return redis.pcall('cluster', 'meet')
+return redis.pcall('cluster', 'nosuch')
+return redis.pcall('cluster')
+return redis.pcall('object', 'nosuch', 'k1')
+return redis.pcall('object', 'freq')
+return redis.pcall('object', 'help', 'k1')

@@ -122,8 +122,9 @@ pub(super) fn are_run_by(known: &Known) -> bool {
 }
 
 /// Whether a script can call a command.
-fn is_for_scripts(name: &str) -> bool {
-    name != "WAIT" && name != "WATCH" && !REFUSED.contains(&name)
+fn is_for_scripts(name: &str, words: Words<'_>) -> bool {
+    let resets = || name == "CLUSTER" && words.get(1).is_some_and(|word| is(word, "RESET"));
+    name != "WAIT" && name != "WATCH" && !REFUSED.contains(&name) && !resets()
 }
 
 fn eval_text(call: &mut Call<'_>, words: Words<'_>, is_read_only: bool) -> Result<(), Refusal> {

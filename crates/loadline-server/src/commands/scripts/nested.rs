@@ -53,8 +53,9 @@ impl<'n, 'c> Nested<'n, 'c> {
     /// Executes a command and leaves its reply in `out`.
     fn reply(&mut self, words: &[Vec<u8>]) -> Result<(), Refusal> {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let found = find(words[0]).ok_or("ERR Unknown Redis command called from script")?;
-        if let Err(refusal) = self.permit(found.known, &words) {
+        let called = find(words[0]).and_then(|found| Some((found.known.arity_of(&words)?, found)));
+        let (arity, found) = called.ok_or("ERR Unknown Redis command called from script")?;
+        if let Err(refusal) = self.permit(found.known, arity, &words) {
             self.call.shared.stats.calls[found.index].rejected += 1;
             return Err(refusal);
         }
@@ -74,11 +75,11 @@ impl<'n, 'c> Nested<'n, 'c> {
     }
 
     /// Checks that the script can call a command.
-    fn permit(&mut self, known: &Known, words: &[&[u8]]) -> Result<(), Refusal> {
-        if !fits(known.arity, words.len()) {
+    fn permit(&mut self, known: &Known, arity: i32, words: &[&[u8]]) -> Result<(), Refusal> {
+        if !fits(arity, words.len()) {
             return Err("ERR Wrong number of args calling Redis command from script".into());
         }
-        if !is_for_scripts(known.name) {
+        if !is_for_scripts(known.name, words) {
             return Err("ERR This Redis command is not allowed from script".into());
         }
         if let Some(denial) = self.call.denial(known, words, "lua") {
