@@ -79,6 +79,12 @@ pub enum Metric {
     /// The longest time without an acknowledged write of one writer.
     #[serde(rename = "outage_ns")]
     Outage,
+    /// Acknowledged writes that are not in the server after a fault. No limit judges it.
+    #[serde(rename = "lost_writes")]
+    Lost,
+    /// Writes that were executed more than once during a fault. No limit judges it.
+    #[serde(rename = "writes_executed_twice")]
+    Twice,
 }
 
 /// The unit of a metric.
@@ -98,7 +104,7 @@ pub enum Quantity {
 
 impl Metric {
     /// All metrics.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Throughput,
         Self::TimePerOp,
         Self::Mean,
@@ -119,9 +125,11 @@ impl Metric {
         Self::Reconnect,
         Self::PoolRecovery,
         Self::Outage,
+        Self::Lost,
+        Self::Twice,
     ];
 
-    /// The metrics of a fault.
+    /// The times of a fault.
     pub const FAULT: [Self; 3] = [Self::Reconnect, Self::PoolRecovery, Self::Outage];
 
     /// The metrics of work.
@@ -151,6 +159,8 @@ impl Metric {
             Self::Reconnect => "reconnect_ns",
             Self::PoolRecovery => "pool_recovery_ns",
             Self::Outage => "outage_ns",
+            Self::Lost => "lost_writes",
+            Self::Twice => "writes_executed_twice",
         }
     }
 
@@ -178,6 +188,8 @@ impl Metric {
             Self::Reconnect => "reconnect",
             Self::PoolRecovery => "pool_recovery",
             Self::Outage => "outage",
+            Self::Lost => "lost",
+            Self::Twice => "twice",
         }
     }
 
@@ -212,7 +224,9 @@ impl Metric {
             Self::Throughput => Quantity::Rate,
             Self::Errors | Self::HitRatio => Quantity::Share,
             Self::ClientMemory => Quantity::Bytes,
-            Self::ServerInstructions | Self::ClientInstructions => Quantity::Count,
+            Self::ServerInstructions | Self::ClientInstructions | Self::Lost | Self::Twice => {
+                Quantity::Count
+            }
             _ => Quantity::Time,
         }
     }
@@ -255,7 +269,9 @@ impl Metric {
             | Self::ServerInstructions
             | Self::ClientInstructions
             | Self::ClientMemory
-            | Self::Errors => ("higher", "lower"),
+            | Self::Errors
+            | Self::Lost
+            | Self::Twice => ("higher", "lower"),
             Self::HitRatio => ("lower", "higher"),
             _ => ("slower", "faster"),
         }
@@ -287,7 +303,7 @@ impl Metric {
             Self::ClientMemory => case.cost.client_bytes_per_connection,
             Self::Errors => per_op(case.error_count(), case.ops),
             Self::HitRatio => case.hit_ratio,
-            Self::Reconnect | Self::PoolRecovery | Self::Outage => None,
+            Self::Reconnect | Self::PoolRecovery | Self::Outage | Self::Lost | Self::Twice => None,
         }
     }
 

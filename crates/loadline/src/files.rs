@@ -175,6 +175,8 @@ pub(crate) enum GateReference {
     Runs(Box<Baseline>),
     /// A file of numbers and thresholds.
     Numbers(Classic),
+    /// A record of failovers, whose repetitions show how they vary.
+    Failovers(Box<Record>),
 }
 
 /// The baseline in `path`, of either kind: ours names its schema.
@@ -183,6 +185,7 @@ pub(crate) fn read_kept(path: &Path) -> Result<GateReference, Failure> {
     struct Head {
         schema: Option<serde::de::IgnoredAny>,
         metrics: Option<serde::de::IgnoredAny>,
+        failover: Option<serde::de::IgnoredAny>,
     }
     let bytes = read_baseline_bytes(path)?;
     let wrong =
@@ -191,7 +194,11 @@ pub(crate) fn read_kept(path: &Path) -> Result<GateReference, Failure> {
         Ok(Head {
             schema: None,
             metrics: Some(_),
+            ..
         }) => Classic::from_json(&bytes).map(GateReference::Numbers),
+        Ok(Head {
+            failover: Some(_), ..
+        }) => Record::from_json(&bytes).map(|record| GateReference::Failovers(Box::new(record))),
         _ => Baseline::from_json(&bytes).map(|baseline| GateReference::Runs(Box::new(baseline))),
     }
     .map_err(wrong)

@@ -76,17 +76,21 @@ pub fn of_trials(trials: &[Trial], limits: &[Limit]) -> Vec<JudgedRow> {
     rows
 }
 
-fn row_of_trial(limit: &Limit, trial: &Trial) -> JudgedRow {
+/// A time of a fault in nanoseconds, and whether the load ended before; `None` if it was not measured.
+pub(super) fn time_of_trial(metric: Metric, trial: &Trial) -> Option<(u64, bool)> {
     let clocks = &trial.clocks;
     let until_end = clocks.end_ns.saturating_sub(clocks.fault_ns);
-    // The second value: whether the load ended before.
     let since_fault = |ns: Option<u64>| ns.map_or((until_end, true), |ns| (ns, false));
-    let value = match limit.metric {
+    match metric {
         Metric::Reconnect => Some(since_fault(clocks.first_write_ns)),
         Metric::PoolRecovery if clocks.has_pool => Some(since_fault(clocks.pool_recovery_ns)),
         Metric::Outage => clocks.outage.map(|gap| (gap.length_ns(), gap.is_open)),
         _ => None,
-    };
+    }
+}
+
+fn row_of_trial(limit: &Limit, trial: &Trial) -> JudgedRow {
+    let value = time_of_trial(limit.metric, trial);
     let row = Row {
         limit: Some(limit.to_string()),
         candidate: value.map(|(ns, _)| ns as f64),

@@ -33,8 +33,8 @@ pub use limits::{
     of_cases as limits_of_cases, of_run as limits_of_run, of_trials as limits_of_trials, outcome_of,
 };
 pub use reason::{
-    Change, Collapse, Counted, Gap, Grounds, Judged, JudgedRow, LimitGrounds, Reason, RecordReason,
-    Remark, Remedy, RunsFound, Side,
+    Change, Collapse, Counted, FailoverReason, Gap, Grounds, Judged, JudgedRow, LimitGrounds,
+    Reason, RecordReason, Remark, Remedy, RepetitionGrounds, RunsFound, Side,
 };
 pub use strict::{Thresholds, judge, judge_by};
 pub use work::of_two as of_works;

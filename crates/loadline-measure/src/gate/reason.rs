@@ -3,6 +3,7 @@
 use super::fingerprint::Difference;
 use super::judgement::{Basis, Judgement, Outcome, Policy, Row, RowVerdict, SCHEMA};
 use crate::compare::Paired;
+use crate::failover::Topology;
 use crate::metric::Metric;
 use crate::work::{Incomparable, WorkComparison, WorkError};
 
@@ -80,6 +81,8 @@ pub enum Reason {
     },
     /// Cases of two records that cannot be compared.
     Records(RecordReason),
+    /// Two records of failovers.
+    Failovers(FailoverReason),
     /// A reason without figures.
     Remark(Remark),
     /// A sentence of the record, or an error.
@@ -112,6 +115,27 @@ pub enum RecordReason {
     OtherScenario(String),
     /// Calls that were made under another scenario in each sweep.
     OtherCalls(String),
+}
+
+/// A reason why two records of failovers cannot be compared, or a note on their comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FailoverReason {
+    /// Only one record is of a failover.
+    OtherAnswer,
+    /// The servers of the first record and of the second.
+    OtherTopology(Topology, Topology),
+    /// Another rate, number of writers or pool.
+    OtherLoad,
+    /// Neither record has a fault.
+    NoFaults,
+    /// A fault that only one record has.
+    OneSided(Side, String),
+    /// A fault with other kinds of operations in each record.
+    OtherOperations(String),
+    /// Too few repetitions of a fault for a verdict about its times.
+    FewRepetitions,
+    /// The clients of the first record and of the second.
+    OtherClient(String, String),
 }
 
 /// A reason without figures.
@@ -163,6 +187,8 @@ pub enum Grounds {
     },
     /// One run against one of another time: the bounds of the change.
     SingleRuns(Change),
+    /// Repetitions of a fault against those of another time.
+    Repetitions(RepetitionGrounds),
     /// Two subjects in the same rounds.
     Pair {
         /// The comparison.
@@ -209,6 +235,33 @@ pub enum Grounds {
         /// The factor.
         factor: f64,
     },
+}
+
+/// Repetitions of a fault against those of another time. Changes are shares, and counts are numbers of writes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RepetitionGrounds {
+    /// The time was not measured in every repetition of both.
+    NotInEach,
+    /// So many repetitions are too few.
+    Few(usize),
+    /// The repetitions vary too much.
+    Varying,
+    /// A load ended before the outage did.
+    LoadEnded,
+    /// Longer by at least this.
+    Longer(f64),
+    /// Shorter by at least this.
+    Shorter(f64),
+    /// Longer by this at most.
+    AtMostLonger(f64),
+    /// So many writes were executed twice, and none before.
+    NewlyTwice(f64),
+    /// No such write in any repetition.
+    NoWrite,
+    /// At least so many, and at most so many before.
+    More(f64, f64),
+    /// At most so many, and at least so many before.
+    AtMost(f64, f64),
 }
 
 /// A value and a limit.

@@ -2,7 +2,8 @@
 
 use loadline_measure::compare::{Paired, Supported};
 use loadline_measure::gate::{
-    Change, Collapse, Gap, Grounds, JudgedRow, LimitGrounds, Remedy, RowVerdict, RunsFound,
+    Change, Collapse, Gap, Grounds, JudgedRow, LimitGrounds, Remedy, RepetitionGrounds, RowVerdict,
+    RunsFound,
 };
 use loadline_measure::words;
 
@@ -26,6 +27,7 @@ pub(super) fn evidence(row: &JudgedRow, grounds: &Grounds) -> String {
             remedy,
         } => of_runs(row, change, found) + &remedy.as_ref().map_or_else(String::new, of_remedy),
         Grounds::SingleRuns(change) => of_single_runs(row, change),
+        Grounds::Repetitions(grounds) => of_repetitions(grounds),
         Grounds::FewOperations => format!("too few operations for {}", row.metric.name()),
         Grounds::Pair { paired, by_chance } => of_pair(row, paired, *by_chance),
         Grounds::Work(compared) => format!("{} ({SCOPE})", compared.sentence("operation")),
@@ -118,6 +120,31 @@ fn of_limit(row: &JudgedRow, grounds: &LimitGrounds) -> String {
                 RowVerdict::Equivalent => format!("{between} keeps {limit}"),
                 _ => format!("{between} does not tell whether {limit} is kept"),
             }
+        }
+    }
+}
+
+fn of_repetitions(grounds: &RepetitionGrounds) -> String {
+    match grounds {
+        RepetitionGrounds::NotInEach => "not measured in every repetition of both".to_owned(),
+        RepetitionGrounds::Few(1) => "cannot be judged from one repetition".to_owned(),
+        RepetitionGrounds::Few(number) => format!("cannot be judged from {number} repetitions"),
+        RepetitionGrounds::Varying => "inconclusive: the repetitions vary too much".to_owned(),
+        RepetitionGrounds::LoadEnded => {
+            "inconclusive: a load ended before the outage did".to_owned()
+        }
+        RepetitionGrounds::Longer(least) => format!("longer by at least {}", percent(*least)),
+        RepetitionGrounds::Shorter(least) => format!("shorter by at least {}", percent(*least)),
+        RepetitionGrounds::AtMostLonger(most) => format!("longer by {} at most", percent(*most)),
+        RepetitionGrounds::NewlyTwice(writes) => {
+            format!("{writes} executed twice, and none before")
+        }
+        RepetitionGrounds::NoWrite => "none in any repetition".to_owned(),
+        RepetitionGrounds::More(least, most) => {
+            format!("at least {least}, and at most {most} before")
+        }
+        RepetitionGrounds::AtMost(most, least) => {
+            format!("at most {most}, and at least {least} before")
         }
     }
 }

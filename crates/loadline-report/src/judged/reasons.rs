@@ -1,6 +1,6 @@
 //! The reasons for an outcome, and notes on it.
 
-use loadline_measure::gate::{Counted, Reason, RecordReason, Remark, Side};
+use loadline_measure::gate::{Counted, FailoverReason, Reason, RecordReason, Remark, Side};
 
 use super::{row, row_sentence};
 
@@ -51,6 +51,7 @@ pub(super) fn sentence(reason: &Reason) -> String {
         } => numbers(updated.as_deref(), environment.as_deref()),
         Reason::Stated(sentence) => sentence.clone(),
         Reason::Records(reason) => of_records(reason),
+        Reason::Failovers(reason) => of_failovers(reason),
         Reason::Remark(remark) => without_figures(*remark).to_owned(),
     }
 }
@@ -72,6 +73,29 @@ fn of_records(reason: &RecordReason) -> String {
         }
         RecordReason::OtherCalls(case) => {
             format!("{case} was called under another scenario in each record.")
+        }
+    }
+}
+
+/// Two records of failovers.
+fn of_failovers(reason: &FailoverReason) -> String {
+    match reason {
+        FailoverReason::OtherAnswer => "Only one of the records is of a failover.".to_owned(),
+        FailoverReason::OtherTopology(was, is) => {
+            format!("The first record is of {was}, the second of {is}.")
+        }
+        FailoverReason::OtherLoad => "The rate, the writers or their pool differ.".to_owned(),
+        FailoverReason::NoFaults => "Neither record holds a fault.".to_owned(),
+        FailoverReason::OneSided(side, fault) => {
+            format!("Only the {} record holds the fault {fault}.", name(*side))
+        }
+        FailoverReason::OtherOperations(fault) => format!("The operations during {fault} differ."),
+        FailoverReason::FewRepetitions => {
+            "To compare outages and losses, measure both with `loadline failover --rounds 8` or more."
+                .to_owned()
+        }
+        FailoverReason::OtherClient(was, is) => {
+            format!("The client was {was} in the first record, and {is} in the second.")
         }
     }
 }

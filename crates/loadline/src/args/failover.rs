@@ -15,6 +15,7 @@ Examples:
   loadline failover embedded --durability process,always --fault kill --html failover.html
   loadline failover standalone --fault cut --rate 5k --json failover.json
   loadline failover cluster --fault kill --operations all
+  loadline failover cluster --fault kill --rounds 8 --json before.json
   loadline failover sentinel --workload manager --limit 'reconnect<1s' --limit 'kill.pool_recovery<2s'
 
 Topologies, started on loopback for the run and removed afterwards:
@@ -77,6 +78,9 @@ pub(crate) struct FailoverArgs {
     /// Time of the load after the fault [default: 2s, or 4s to 8s where it takes longer]
     #[arg(long, value_name = "T", value_parser = units::duration, help_heading = "Load")]
     pub(crate) duration: Option<Duration>,
+    /// Repetitions of every fault; `compare` and `gate` need 8 to judge times [default: 1]
+    #[arg(long, value_name = "N", value_parser = units::small_count, help_heading = "Load")]
+    pub(crate) rounds: Option<u32>,
     /// Seed of all random choices [default: random]
     #[arg(long, hide_short_help = true, value_name = "N", help_heading = "Load")]
     pub(crate) seed: Option<u64>,

@@ -9,7 +9,7 @@ use loadline_measure::gate::classic::Classic;
 use loadline_measure::gate::{
     self, Baseline, BaselineRun, Candidate, Judged, Thresholds, limits_of_run,
 };
-use loadline_measure::record::Record;
+use loadline_measure::record::{self, Record};
 use loadline_report::findings;
 
 use super::baseline::{default_target, plan_of};
@@ -49,6 +49,14 @@ pub(super) fn run(args: &GateArgs) -> anyhow::Result<ExitCode> {
         (GateReference::Numbers(numbers), None | Some(PolicyArg::Classic)) => {
             by_numbers(args, &answer, &numbers, None)
         }
+        (GateReference::Failovers(before), None | Some(PolicyArg::Strict)) => {
+            by_record(args, &answer, &before)
+        }
+        (GateReference::Failovers(_), Some(PolicyArg::Classic)) => Err(Failure::usage(format!(
+            "{}: --policy classic judges single numbers, but this is a record of failovers; leave it out.",
+            args.baseline.display()
+        ))
+        .into()),
         (GateReference::Numbers(_), Some(PolicyArg::Strict)) => Err(Failure::usage(format!(
             "{}: a file of single numbers does not contain the variation between runs, which --policy strict needs; save runs with `loadline baseline save`.",
             args.baseline.display()
@@ -79,6 +87,31 @@ fn by_runs(args: &GateArgs, answer: &Answer, mut baseline: Baseline) -> anyhow::
         |candidate| plan_of(&baseline, candidate, &args.baseline.display()),
         |first, second| judge(&baseline, first, second, &thresholds),
     )
+}
+
+/// Judges a record of failovers by another one.
+fn by_record(args: &GateArgs, answer: &Answer, before: &Record) -> anyhow::Result<ExitCode> {
+    if args.warning.is_some() || args.critical.is_some() {
+        return Err(Failure::usage(
+            "--warning and --critical belong to a baseline of runs; failovers are judged by fixed thresholds.",
+        )
+        .into());
+    }
+    let Some(candidate) = args.candidate.as_deref().filter(|text| is_record(text)) else {
+        return Err(Failure::usage(format!(
+            "{}: a record of failovers is compared with another one; save it with `loadline failover --json FILE`, and name it after the first.",
+            args.baseline.display()
+        ))
+        .into());
+    };
+    let mut record = files::read_record(Path::new(candidate))?;
+    let mut judgement = gate::records::judge(before, &record, &args.work.rules());
+    let limits = limits(args)?;
+    if let (false, record::Answer::Failover(failover)) = (limits.is_empty(), &record.answer) {
+        judgement.keep(gate::limits_of_trials(&failover.trials, &limits));
+    }
+    record.judgement = Some(loadline_report::judgement(judgement));
+    Ok(answer.give(&record, None, &Printer::new(&args.judge.results.display))?)
 }
 
 /// Judges a candidate by single numbers; `target` is the default.

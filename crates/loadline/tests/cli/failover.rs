@@ -182,6 +182,50 @@ fn manager_is_held_to_its_limits_by_the_exit_code() {
 }
 
 #[test]
+fn records_of_failovers_are_compared_and_gated() {
+    let dir = Dir::new();
+    for file in ["before.json", "after.json"] {
+        let words = "failover embedded --fault client-kill --rounds 2 --duration 200ms --rate 1k";
+        let words: Vec<&str> = words.split(' ').chain(["--json", file]).collect();
+        assert_eq!(dir.run(&words).code, Some(0));
+    }
+    let Answer::Failover(answer) = Record::from_json(dir.read("after.json").as_bytes())
+        .unwrap()
+        .answer
+    else {
+        panic!("no failover");
+    };
+    assert_eq!(answer.trials.len(), 2, "one for each round");
+    for (words, code, end) in [
+        (
+            "compare before.json after.json",
+            0,
+            "compare: inconclusive (0)",
+        ),
+        (
+            "gate before.json after.json --strict",
+            3,
+            "gate: inconclusive (3)",
+        ),
+        (
+            "gate before.json after.json --limit reconnect<1ns",
+            2,
+            "gate: critical (2)",
+        ),
+    ] {
+        let ended = dir.run(&words.split(' ').collect::<Vec<_>>());
+        assert_eq!(ended.code, Some(code), "{words}\n{}", ended.stdout);
+        let report = ended.stdout.split_whitespace().collect::<Vec<_>>();
+        let report = report.join(" ");
+        for part in ["failover --rounds 8", end] {
+            assert!(report.contains(part), "{words}: {part}\n{}", ended.stdout);
+        }
+    }
+    let refused = dir.run(&["gate", "before.json", "redis://127.0.0.1:1"]);
+    assert_eq!(refused.code, Some(64), "{}", refused.stderr);
+}
+
+#[test]
 fn interrupt_leaves_neither_stopped_servers_nor_their_directories() {
     let (dir, temp) = (Dir::new(), Dir::new());
     let words = [

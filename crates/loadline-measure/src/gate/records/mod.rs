@@ -9,15 +9,18 @@ use std::collections::BTreeMap;
 
 use super::baseline::normalised_rounds;
 use super::judgement::{Basis, Policy, Row, RowVerdict, exp, ratio_bounds};
-use super::reason::{Change, Gap, Grounds, Judged, JudgedRow, Reason, RecordReason, Remark, Side};
+use super::reason::{
+    Change, FailoverReason, Gap, Grounds, Judged, JudgedRow, Reason, RecordReason, Remark, Side,
+};
 use super::strict::{COMPARED, Thresholds};
 use super::{fingerprint, work};
 use crate::interval::{self, ALPHA, MedianInterval};
 use crate::metric::Metric;
 use crate::quantile::median;
-use crate::record::{Answer, Case, Record, shortened};
+use crate::record::{Answer, Case, Environment, Record, shortened};
 use crate::work::WorkRules;
 
+mod failovers;
 mod sweeps;
 #[cfg(test)]
 mod tests;
@@ -36,6 +39,15 @@ const ROOM: f64 = 2.33 * std::f64::consts::SQRT_2 * 0.010;
 pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judged {
     if let (Answer::Sweep, Answer::Sweep) = (&before.answer, &after.answer) {
         return sweeps::judge(before, after, rules);
+    }
+    match (&before.answer, &after.answer) {
+        (Answer::Failover(was), Answer::Failover(is)) => {
+            return failovers::judge((before, was), (after, is));
+        }
+        (Answer::Failover(_), _) | (_, Answer::Failover(_)) => {
+            return refused(vec![Reason::Failovers(FailoverReason::OtherAnswer)]);
+        }
+        _ => {}
     }
     let (held, measured) = match (by_name(before), by_name(after)) {
         (Ok(held), Ok(measured)) => (held, measured),
@@ -59,9 +71,8 @@ pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judged {
         works.extend(rows);
         counted.extend(notes);
     }
-    let differences = fingerprint::differences(&before.environment, &after.environment);
-    let elsewhere = differences.iter().any(|difference| difference.is_of_place);
-    if elsewhere {
+    let environments = (&before.environment, &after.environment);
+    if is_elsewhere(environments) {
         for row in &mut rows {
             row.verdict = RowVerdict::Inconclusive;
             row.evidence = Grounds::Gap(Gap::OtherMachine);
@@ -78,12 +89,24 @@ pub fn judge(before: &Record, after: &Record, rules: &WorkRules) -> Judged {
     judgement.notes.push(Reason::Remark(Remark::SingleRuns));
     judgement.notes.extend(disagreements);
     judgement.notes.extend(counted);
-    let differences = differences.into_iter().map(Reason::Differs);
-    judgement.notes.extend(differences);
-    let unknown = fingerprint::unknown(&before.environment, &after.environment);
-    let unknown = unknown.into_iter().map(Reason::UnknownProperty);
-    judgement.notes.extend(unknown);
+    judgement.notes.extend(difference_notes(environments));
     judgement
+}
+
+/// Whether the records are of two machines.
+fn is_elsewhere((before, after): (&Environment, &Environment)) -> bool {
+    let differences = fingerprint::differences(before, after);
+    differences.iter().any(|difference| difference.is_of_place)
+}
+
+/// The differences between the environments, and what is not known of them.
+fn difference_notes((before, after): (&Environment, &Environment)) -> Vec<Reason> {
+    let differences = fingerprint::differences(before, after).into_iter();
+    let unknown = fingerprint::unknown(before, after).into_iter();
+    differences
+        .map(Reason::Differs)
+        .chain(unknown.map(Reason::UnknownProperty))
+        .collect()
 }
 
 fn refused(reasons: Vec<Reason>) -> Judged {

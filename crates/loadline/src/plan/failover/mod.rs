@@ -27,6 +27,8 @@ const DEFAULT_OPERATIONS: [Kind; 2] = [Kind::Set, Kind::Incr];
 const MOST_RATE: u64 = 100_000;
 const DEFAULT_WRITERS: u32 = 6;
 const MOST_WRITERS: u32 = 1_000;
+/// Every repetition starts servers, and its course is kept in the record.
+const MOST_ROUNDS: u32 = 100;
 const DEFAULT_PROGRAM: &str = "redis-server";
 /// The only interval of a redis-server.
 const EVERY_SECOND: Durability = Durability::Interval(Duration::from_secs(1));
@@ -99,7 +101,7 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
     };
     let base = Plan::bare(&choices, around);
     let mut trials: Vec<TrialPlan> = Vec::new();
-    for fault in faults(&args.fault, &topology)? {
+    for (round, fault) in repeated(args.rounds, &faults(&args.fault, &topology)?)? {
         // Other faults leave the process alive, so that nothing has to survive on disk.
         let classes = match fault {
             Fault::Kill => &classes[..],
@@ -107,7 +109,7 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
         };
         for durability in classes {
             trials.push(TrialPlan {
-                script: scripts::of(&fault, base.seed, writes(rate, LEAD)),
+                script: scripts::of(&fault, base.seed.wrapping_add(round), writes(rate, LEAD)),
                 lead: LEAD,
                 after: args
                     .duration
@@ -233,6 +235,19 @@ fn faults(words: &[String], topology: &Topology) -> Result<Vec<Fault>, Failure> 
             "--fault {fault}: `{topology}` has no replica that could become the master."
         ))),
     }
+}
+
+/// Every fault in each round, with the number of the round. Rounds follow one another, so that a slow change of the machine
+/// reaches all faults.
+fn repeated(rounds: Option<u32>, faults: &[Fault]) -> Result<Vec<(u64, Fault)>, Failure> {
+    let rounds = rounds.unwrap_or(1);
+    if !(1..=MOST_ROUNDS).contains(&rounds) {
+        let why = format!("expected 1 to {MOST_ROUNDS}");
+        return Err(Failure::invalid("--rounds", "number", rounds, why));
+    }
+    let rounds = (0..u64::from(rounds))
+        .flat_map(|round| faults.iter().map(move |fault| (round, fault.clone())));
+    Ok(rounds.collect())
 }
 
 /// The words of an option, each once; all that are known for `all`.

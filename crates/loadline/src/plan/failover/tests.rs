@@ -44,6 +44,18 @@ fn default_is_every_fault_of_one_server_in_less_than_a_minute() {
 }
 
 #[test]
+fn rounds_repeat_every_fault_with_another_course_of_faults() {
+    let plan = resolved(&["--fault", "cut,reset", "--rounds", "2", "--seed", "1"]).unwrap();
+    let faults: Vec<&Fault> = plan.trials.iter().map(|trial| &trial.fault).collect();
+    assert_eq!(
+        faults,
+        [&Fault::Cut, &Fault::Reset, &Fault::Cut, &Fault::Reset]
+    );
+    let failure = resolved(&["--rounds", "101"]).unwrap_err();
+    assert_eq!(failure.exit(), Exit::Usage);
+}
+
+#[test]
 fn operations_are_those_that_were_chosen_each_once() {
     let operations = |words: &[&str]| resolved(words).map(|plan| plan.operations);
     assert_eq!(operations(&[]).unwrap(), [Kind::Set, Kind::Incr]);
