@@ -6,7 +6,7 @@
 //! [`Record`](loadline_measure::Record) is not shown. A record may come from anywhere, so each printer
 //! makes every string harmless for its form: terminal escapes, HTML, XML, formulas of spreadsheets.
 //!
-//! Some words are written before a record is complete, because scripts read them in it: [`findings`] of the doctor, a
+//! Some words are written before a record is complete, because scripts read them in it: [`findings()`] of the doctor, a
 //! [`judgement`] and [`rows`] of limits, and the sentences of [`case_findings`].
 //!
 //! The main function is [`text()`], which prints the end of every run.
