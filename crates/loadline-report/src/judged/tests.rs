@@ -3,9 +3,9 @@ use std::collections::BTreeMap;
 use loadline_measure::Metric;
 use loadline_measure::compare::{self, Rules};
 use loadline_measure::gate::{
-    Baseline, BaselineCase, BaselineRun, Candidate, Change, Collapse, Counted, Gap, Grounds,
-    LimitGrounds, Measured, Outcome, Reason, RecordReason, Remark, Remedy, RowVerdict, RunsFound,
-    Side, judge,
+    Baseline, BaselineCase, BaselineRun, Candidate, Change, Collapse, Counted, FailoverReason, Gap,
+    Grounds, LimitGrounds, Measured, Outcome, Reason, RecordReason, Remark, Remedy,
+    RepetitionGrounds, RowVerdict, RunsFound, Side, judge,
 };
 use loadline_measure::metric::Direction;
 use loadline_measure::record::Environment;
@@ -649,4 +649,37 @@ fn another_machine_is_described_by_its_differences() {
         judgement.rows[0].evidence,
         "measured on another machine than the baseline, so there is no verdict"
     );
+}
+
+#[test]
+fn repetitions_of_faults_are_told_with_their_bounds() {
+    for (grounds, expected) in [
+        (
+            RepetitionGrounds::Few(1),
+            "cannot be judged from one repetition",
+        ),
+        (
+            RepetitionGrounds::Few(7),
+            "cannot be judged from 7 repetitions",
+        ),
+        (RepetitionGrounds::Longer(0.25), "longer by at least 25.0 %"),
+        (
+            RepetitionGrounds::NewlyTwice(3.0),
+            "3 executed twice, and none before",
+        ),
+        (
+            RepetitionGrounds::More(12.0, 4.0),
+            "at least 12, and at most 4 before",
+        ),
+    ] {
+        let grounds = Grounds::Repetitions(grounds);
+        let told = told(Metric::Outage, None, RowVerdict::Inconclusive, grounds);
+        assert_eq!(told.evidence, expected);
+    }
+    let told = |reason| reasons::sentence(&Reason::Failovers(reason));
+    assert_eq!(
+        told(FailoverReason::OneSided(Side::Second, "reset".to_owned())),
+        "Only the second record holds the fault reset."
+    );
+    assert!(told(FailoverReason::FewRepetitions).contains("loadline failover --rounds 8"));
 }
