@@ -12,7 +12,7 @@ use crate::work::FunctionDifference;
 pub const SCHEMA: &str = "loadline.judgement/1";
 
 /// The result of a gate or a comparison, with reasons `R` and the evidence `E` of its rows: both in words in a record,
-/// and typed as a [`Judged`].
+/// and typed as a [`Judged`](super::Judged).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judgement<R = String, E = String> {
     /// [`SCHEMA`].
