@@ -24,8 +24,8 @@ Targets are measured in interleaved rounds, with three processes for each server
 starts, until the median response time is known to 1 % (24 to 40 rounds; 10 to 40 on existing
 servers). Records were measured at different times, so they allow only weak conclusions. A
 regression is a warning if the lower bound is above 2 % and the estimate above 5 %, and critical
-if the lower bound is above 20 %. Two records of `loadline failover` are compared by their outages and
-losses, which needs 8 rounds in each (docs/failover.md).
+if the lower bound is above 20 %. Two records of `loadline failover` are compared by their
+outages and losses, which needs 8 rounds in each (docs/failover.md).
 Exit codes: 0 no regression, 1 warning, 2 critical, 3 inconclusive (with --strict) or not
 comparable, 64 usage, 65 not a record, 69 target unavailable, 70 internal error, 130 interrupted.";
 
