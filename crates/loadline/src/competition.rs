@@ -10,15 +10,17 @@ const LOOK: Duration = Duration::from_millis(80);
 
 /// The wall time of work on all CPUs, in times of the CPU time that it gets: 1 on an idle machine. Takes 80 ms.
 pub(crate) fn slowdown() -> f64 {
-    slowdown_of(thread::available_parallelism().map_or(1, usize::from))
-}
-
-fn slowdown_of(threads: usize) -> f64 {
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
     let shares: Vec<f64> = thread::scope(|scope| {
-        let working: Vec<_> = (0..threads).map(|_| scope.spawn(share)).collect();
+        let working: Vec<_> = (0..cpus).map(|_| scope.spawn(share)).collect();
         let shares = working.into_iter().filter_map(|thread| thread.join().ok());
         shares.collect()
     });
+    slowdown_of(&shares)
+}
+
+/// The slowdown of threads that are on a CPU for these parts of the time.
+fn slowdown_of(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     if sum > 0.0 {
         (shares.len() as f64 / sum).max(1.0)
@@ -46,11 +48,12 @@ pub(crate) fn cpu_ns() -> i64 {
 mod tests {
     use super::*;
 
-    /// Threads share the CPUs: with three per CPU, each gets a third of the time.
     #[test]
-    fn work_is_slower_where_threads_outnumber_cpus() {
-        let cpus = thread::available_parallelism().unwrap().get();
-        let crowded = slowdown_of(3 * cpus);
-        assert!(crowded > 2.0, "{crowded}");
+    fn work_takes_as_much_longer_as_its_threads_wait() {
+        assert_eq!(slowdown_of(&[0.5, 0.5]), 2.0);
+        assert_eq!(slowdown_of(&[1.0, 0.6]), 1.25);
+        // Clocks are not read at the same moment.
+        assert_eq!(slowdown_of(&[1.01, 1.0]), 1.0);
+        assert_eq!(slowdown_of(&[]), 1.0);
     }
 }

@@ -164,10 +164,7 @@ impl CapacityPlan {
         let arrivals = arrivals_text(self.arrivals);
         let (trial, max_time) = (self.trial, self.max_time);
         let mut out = self.base.describe();
-        out.takes(Some(Estimate {
-            most: max_time,
-            is_limit: true,
-        }));
+        out.takes(Some(Estimate::up_to(max_time)));
         out.entry(
             "capacity",
             json!({

@@ -22,10 +22,6 @@ pub(in crate::plan) const COUNTING: Duration = Duration::from_secs(12);
 /// Counting them for a single case.
 const COUNTING_CASE: Duration = Duration::from_millis(2_500);
 
-/// The part of a command's time that grows with the time that work on a CPU takes: starting, loading and counting, and the
-/// rounds that follow where the planned ones are not precise enough. Measured for the commands with defaults at loads of 3
-/// to 7 on two CPUs: 0.4 to 0.6 of it.
-const SHARE_OF_WORK: f64 = 0.5;
 /// The largest slowdown that is believed: a short look at the CPUs says little of the minutes that follow.
 const MOST_SLOWDOWN: f64 = 4.0;
 /// From this one on, the estimate differs by more than noise.
@@ -35,6 +31,8 @@ const LEAST_SLOWDOWN: f64 = 1.2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Estimate {
     pub(crate) most: Duration,
+    /// The part of it that takes longer where other programs use the CPUs. Blocks end by a clock.
+    work: Duration,
     /// Whether it can end earlier, because blocks or rounds end as soon as they have enough.
     pub(crate) is_limit: bool,
 }
@@ -44,7 +42,24 @@ impl Estimate {
     pub(crate) fn about(time: Duration) -> Self {
         Self {
             most: time,
+            work: Duration::ZERO,
             is_limit: false,
+        }
+    }
+
+    /// The estimate of a limit that is kept.
+    pub(crate) fn up_to(limit: Duration) -> Self {
+        Self {
+            is_limit: true,
+            ..Self::about(limit)
+        }
+    }
+
+    /// The estimate of work that takes `time` on idle CPUs.
+    pub(crate) fn of_work(time: Duration) -> Self {
+        Self {
+            work: time,
+            ..Self::about(time)
         }
     }
 
@@ -52,6 +67,7 @@ impl Estimate {
     pub(crate) fn times(self, times: u32) -> Self {
         Self {
             most: self.most * times,
+            work: self.work * times,
             ..self
         }
     }
@@ -60,18 +76,19 @@ impl Estimate {
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             most: self.most + other.most,
+            work: self.work + other.work,
             is_limit: self.is_limit || other.is_limit,
         }
     }
 
-    /// The sentence for a machine on which work on a CPU takes `slowdown` times as long as on one that is idle.
+    /// The sentence for a machine on which work takes `slowdown` times as long as on an idle one.
     pub(crate) fn sentence_beside(self, slowdown: f64) -> String {
-        if slowdown < LEAST_SLOWDOWN {
+        if slowdown < LEAST_SLOWDOWN || self.work.is_zero() {
             return self.sentence();
         }
-        let factor = 1.0 + (slowdown.min(MOST_SLOWDOWN) - 1.0) * SHARE_OF_WORK;
+        let more = self.work.mul_f64(slowdown.min(MOST_SLOWDOWN) - 1.0);
         let longer = Self {
-            most: self.most.mul_f64(factor),
+            most: self.most + more,
             ..self
         };
         format!("{}, since other programs use the CPUs", longer.sentence())
@@ -91,8 +108,8 @@ impl Plan {
         let blocks: Duration = blocks.sum::<Option<Duration>>()?;
         let schedule = &self.schedule;
         let warmup = self.warmup * self.cases.len() as u32;
-        let targets = self.targets.iter().map(|target| warmup + opening(target));
-        let targets = targets.sum::<Duration>() * schedule.generations;
+        let opening: Duration = self.targets.iter().map(opening).sum();
+        let warming = warmup * self.targets.len() as u32 * schedule.generations;
         // A server that runs already cannot be counted.
         let is_counted = schedule.instructions.is_asked().is_some()
             && self.targets.iter().all(Target::is_started);
@@ -100,10 +117,9 @@ impl Plan {
             true => COUNTING.min(COUNTING_CASE * self.cases.len() as u32),
             false => Duration::ZERO,
         };
-        Some(Estimate {
-            most: blocks + targets + counting,
-            is_limit: schedule.end == RoundsEnd::OncePrecise,
-        })
+        let mut measuring = Estimate::about(blocks + warming);
+        measuring.is_limit = schedule.end == RoundsEnd::OncePrecise;
+        Some(measuring.and(Estimate::of_work(opening * schedule.generations + counting)))
     }
 
     /// All rounds of a case, with a part of those that follow only if the planned ones are not precise enough.
@@ -198,20 +214,19 @@ mod tests {
     fn sentence_says_whether_it_can_end_earlier() {
         let about = Estimate::about(Duration::from_millis(34_400));
         assert_eq!(about.sentence(), "takes about 35 s");
-        let limit = Estimate {
-            most: Duration::from_secs(130),
-            is_limit: true,
-        };
+        let limit = Estimate::up_to(Duration::from_secs(130));
         assert_eq!(limit.times(2).sentence(), "takes up to 4 min");
     }
 
-    /// On two CPUs at a load of five, `tiers` took 76 s and not 53.
     #[test]
-    fn estimate_is_longer_on_busy_cpus() {
-        let about = Estimate::about(Duration::from_secs(53));
-        assert_eq!(about.sentence_beside(1.1), "takes about 53 s");
-        let busy = "takes about 80 s, since other programs use the CPUs";
-        assert_eq!(about.sentence_beside(2.0), busy);
-        assert_eq!(about.sentence_beside(9.0), about.sentence_beside(4.0));
+    fn work_takes_longer_on_busy_cpus_and_blocks_do_not() {
+        let (blocks, counting) = (Duration::from_secs(41), Duration::from_secs(12));
+        let both = Estimate::about(blocks).and(Estimate::of_work(counting));
+        assert_eq!(both.sentence_beside(1.1), "takes about 53 s");
+        let busy = "takes about 65 s, since other programs use the CPUs";
+        assert_eq!(both.sentence_beside(2.0), busy);
+        assert_eq!(both.sentence_beside(9.0), both.sentence_beside(4.0));
+        let blocks = Estimate::about(blocks);
+        assert_eq!(blocks.sentence_beside(3.0), blocks.sentence());
     }
 }

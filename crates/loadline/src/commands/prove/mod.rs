@@ -104,7 +104,7 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
 fn estimate(plan: &Plan, injected: &[InjectedSlowdown], runs: u32) -> Option<Estimate> {
     let one = |injected: &InjectedSlowdown| {
         if !injected.is_timed() {
-            return Some(Estimate::about(COUNTING));
+            return Some(Estimate::of_work(COUNTING));
         }
         // The length does not depend on the time of an operation.
         plan::slowed(plan, *injected, Usual::default()).estimate()

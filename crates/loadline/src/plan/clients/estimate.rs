@@ -33,24 +33,27 @@ impl ClientsPlan {
             drivers.filter(move |driver| driver.modes.contains(&mode))
         };
         // A warm-up can go on until the client is steady.
-        let block = self.base.warmup * 6 / 5 + length + SYSTEM_CALLS;
-        let each = |driver: &Driver, time: Duration| {
-            (start(driver) + time) * self.protocols(driver).count() as u32
+        let block = self.base.warmup * 6 / 5 + length;
+        let each = |driver: &Driver, block: Duration, work: Duration| {
+            let one = Estimate::about(block).and(Estimate::of_work(start(driver) + work));
+            one.times(self.protocols(driver).count() as u32)
         };
         let rows = self.ops.iter().flat_map(|op| able(op.mode));
-        let mut all = SERVER + rows.map(|driver| each(driver, block)).sum::<Duration>();
+        let rows = rows.map(|driver| each(driver, block, SYSTEM_CALLS));
+        let mut all = rows.fold(Estimate::of_work(SERVER), Estimate::and);
         if self.with_connections {
             let holding = able(DriverMode::Sync).filter(|driver| driver.connections);
-            all += holding
-                .map(|driver| each(driver, CONNECTIONS))
-                .sum::<Duration>();
+            all = holding
+                .map(|driver| each(driver, Duration::ZERO, CONNECTIONS))
+                .fold(all, Estimate::and);
         }
         if self.with_faults {
             let clients = able(DriverMode::Faults);
             let further = clients.skip(1).map(|driver| start(driver) * FAULTS_STARTS);
-            all += self.patience - UNUSED_PATIENCE + further.sum::<Duration>();
+            let waiting = Estimate::about(self.patience - UNUSED_PATIENCE);
+            all = all.and(waiting).and(Estimate::of_work(further.sum()));
         }
-        Some(Estimate::about(all))
+        Some(all)
     }
 }
 

@@ -478,7 +478,7 @@ impl EnginesPlan {
                 false => 0,
             };
             let footprint = FOOTPRINT + loading * FOOTPRINT_LOADS;
-            let other = Estimate::about(loading * engines + footprint * footprints);
+            let other = Estimate::of_work(loading * engines + footprint * footprints);
             Some(stage.estimate()?.and(other))
         });
         let all = stages.collect::<Option<Vec<Estimate>>>()?;

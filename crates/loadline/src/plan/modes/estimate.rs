@@ -45,7 +45,7 @@ impl ModesPlan {
             Some(_) => COUNTING,
             None => Duration::ZERO,
         };
-        Estimate::about(STARTING + measuring + counting)
+        Estimate::about(measuring).and(Estimate::of_work(STARTING + counting))
     }
 
     /// All cells of a latency.
