@@ -207,7 +207,7 @@ impl FromStr for Slo {
 fn limitable() -> impl Iterator<Item = Metric> {
     Metric::ALL
         .into_iter()
-        .filter(|metric| !matches!(metric, Metric::CorrectedP99 | Metric::Lost | Metric::Twice))
+        .filter(|metric| *metric != Metric::CorrectedP99 && !Metric::AUDIT.contains(metric))
 }
 
 /// Splits the case from the metric. The name of a metric can contain a dot (`p99.9`).

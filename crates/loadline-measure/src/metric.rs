@@ -79,10 +79,10 @@ pub enum Metric {
     /// The longest time without an acknowledged write of one writer.
     #[serde(rename = "outage_ns")]
     Outage,
-    /// Acknowledged writes that are not in the server after a fault. No limit judges it.
+    /// Acknowledged writes that are not in the server after a fault.
     #[serde(rename = "lost_writes")]
     Lost,
-    /// Writes that were executed more than once during a fault. No limit judges it.
+    /// Writes that were executed more than once during a fault.
     #[serde(rename = "writes_executed_twice")]
     Twice,
 }
@@ -131,6 +131,9 @@ impl Metric {
 
     /// The times of a fault.
     pub const FAULT: [Self; 3] = [Self::Reconnect, Self::PoolRecovery, Self::Outage];
+
+    /// The counts of an audit after a fault. No limit judges them.
+    pub const AUDIT: [Self; 2] = [Self::Lost, Self::Twice];
 
     /// The metrics of work.
     pub const WORK: [Self; 2] = [Self::ServerInstructions, Self::ClientInstructions];

@@ -466,8 +466,9 @@ fn untold(rows: &[JudgedRow]) -> Vec<Reason> {
     let is_untold = |row: &&JudgedRow| row.verdict == RowVerdict::Inconclusive;
     let limits = rows.iter().filter(|row| row.limit.is_some());
     untold.extend(limits.filter(is_untold).cloned().map(Reason::of));
-    // Work says nothing about time, so a case can have a conclusive count and inconclusive times.
-    let is_time = |row: &&JudgedRow| row.limit.is_none() && !row.metric.is_work();
+    // Work and audits say nothing about time, so a case can have a conclusive count and inconclusive times.
+    let is_count = |metric: Metric| metric.is_work() || Metric::AUDIT.contains(&metric);
+    let is_time = |row: &&JudgedRow| row.limit.is_none() && !is_count(row.metric);
     let compared: Vec<&JudgedRow> = rows.iter().filter(is_time).collect();
     let mut cases: Vec<&str> = compared.iter().map(|row| row.case.as_str()).collect();
     cases.sort_unstable();
