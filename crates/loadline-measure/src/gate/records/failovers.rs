@@ -398,6 +398,23 @@ mod tests {
     }
 
     #[test]
+    fn times_that_vary_too_much_are_no_all_clear_though_nothing_was_lost() {
+        let mut rng = SmallRng::seed_from_u64(5);
+        let mut varied = || {
+            let trials = [100, 5_000].repeat(4);
+            record(
+                trials
+                    .into_iter()
+                    .map(|ms| trial(&mut rng, ms, 0))
+                    .collect(),
+            )
+        };
+        let judgement = judged(&varied(), &varied());
+        assert_eq!(judgement.outcome, Outcome::Inconclusive, "{judgement:#?}");
+        assert_eq!(judgement.reasons, [Reason::NoTime("cut".to_owned())]);
+    }
+
+    #[test]
     fn one_write_executed_twice_is_critical_without_repetitions() {
         let mut rng = SmallRng::seed_from_u64(2);
         let before = repeated(&mut rng, 1, 100);
