@@ -17,10 +17,14 @@ const EXTENSION: u32 = 4;
 const REFERENCE: Duration = Duration::from_millis(40);
 /// A block of operations one at a time, for the tail.
 const TAIL: Duration = Duration::from_millis(100);
-/// Counting instructions, unless counts were requested: it begins no case after eight seconds.
-pub(in crate::plan) const COUNTING: Duration = Duration::from_secs(12);
+/// Counting instructions begins no case after this time, unless counts were requested.
+const COUNTING: Duration = Duration::from_secs(8);
 /// Counting them for a single case.
 const COUNTING_CASE: Duration = Duration::from_millis(2_500);
+/// The largest time of cases that are begun before that.
+const LAST_CASE: Duration = Duration::from_secs(4);
+/// The delay of a block on CPUs that one other program uses: each of its threads waits for a CPU when it begins.
+const LATE: Duration = Duration::from_millis(8);
 
 /// The largest slowdown that is believed: a short look at the CPUs says little of the minutes that follow.
 const MOST_SLOWDOWN: f64 = 4.0;
@@ -31,8 +35,11 @@ const LEAST_SLOWDOWN: f64 = 1.2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Estimate {
     pub(crate) most: Duration,
-    /// The part of it that takes longer where other programs use the CPUs. Blocks end by a clock.
-    work: Duration,
+    /// The time that is added where work takes twice as long, because other programs use the CPUs, and twice that where it
+    /// takes three times as long. Blocks end by a clock, so it is that of work, and of threads that begin late.
+    added: Duration,
+    /// The rounds that follow on a busy machine only, since planned ones are precise enough on an idle one.
+    further: Duration,
     /// Whether it can end earlier, because blocks or rounds end as soon as they have enough.
     pub(crate) is_limit: bool,
 }
@@ -42,7 +49,8 @@ impl Estimate {
     pub(crate) fn about(time: Duration) -> Self {
         Self {
             most: time,
-            work: Duration::ZERO,
+            added: Duration::ZERO,
+            further: Duration::ZERO,
             is_limit: false,
         }
     }
@@ -58,8 +66,24 @@ impl Estimate {
     /// The estimate of work that takes `time` on idle CPUs.
     pub(crate) fn of_work(time: Duration) -> Self {
         Self {
-            work: time,
+            added: time,
             ..Self::about(time)
+        }
+    }
+
+    /// The estimate of the same if it is divided into `blocks`.
+    pub(in crate::plan) fn in_blocks(self, blocks: u32) -> Self {
+        Self {
+            added: self.added + LATE * blocks,
+            ..self
+        }
+    }
+
+    /// The estimate of the same if `time` follows where other programs use the CPUs.
+    fn extended_by(self, time: Duration) -> Self {
+        Self {
+            further: time,
+            ..self
         }
     }
 
@@ -67,7 +91,8 @@ impl Estimate {
     pub(crate) fn times(self, times: u32) -> Self {
         Self {
             most: self.most * times,
-            work: self.work * times,
+            added: self.added * times,
+            further: self.further * times,
             ..self
         }
     }
@@ -76,19 +101,20 @@ impl Estimate {
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             most: self.most + other.most,
-            work: self.work + other.work,
+            added: self.added + other.added,
+            further: self.further + other.further,
             is_limit: self.is_limit || other.is_limit,
         }
     }
 
     /// The sentence for a machine on which work takes `slowdown` times as long as on an idle one.
     pub(crate) fn sentence_beside(self, slowdown: f64) -> String {
-        if slowdown < LEAST_SLOWDOWN || self.work.is_zero() {
+        if slowdown < LEAST_SLOWDOWN || (self.added + self.further).is_zero() {
             return self.sentence();
         }
-        let more = self.work.mul_f64(slowdown.min(MOST_SLOWDOWN) - 1.0);
+        let excess = slowdown.min(MOST_SLOWDOWN) - 1.0;
         let longer = Self {
-            most: self.most + more,
+            most: self.most + self.added.mul_f64(excess) + self.further.mul_f64(excess.min(1.0)),
             ..self
         };
         format!("{}, since other programs use the CPUs", longer.sentence())
@@ -104,8 +130,9 @@ impl Estimate {
 impl Plan {
     /// The expected duration. `None` if the plan has a number of operations, whose time depends on the target.
     pub(crate) fn estimate(&self) -> Option<Estimate> {
-        let blocks = self.cases.iter().map(|case| self.time_of(case));
-        let blocks: Duration = blocks.sum::<Option<Duration>>()?;
+        let cases = self.cases.iter().map(|case| self.measuring(case));
+        let rounds = cases.collect::<Option<Vec<Estimate>>>()?;
+        let rounds = rounds.into_iter().reduce(Estimate::and)?;
         let schedule = &self.schedule;
         let warmup = self.warmup * self.cases.len() as u32;
         let opening: Duration = self.targets.iter().map(opening).sum();
@@ -113,30 +140,43 @@ impl Plan {
         // A server that runs already cannot be counted.
         let is_counted = schedule.instructions.is_asked().is_some()
             && self.targets.iter().all(Target::is_started);
-        let counting = match is_counted {
-            true => COUNTING.min(COUNTING_CASE * self.cases.len() as u32),
-            false => Duration::ZERO,
-        };
-        let mut measuring = Estimate::about(blocks + warming);
+        let counted = u32::from(is_counted) * self.cases.len() as u32;
+        let mut measuring = rounds.and(Estimate::about(warming));
         measuring.is_limit = schedule.end == RoundsEnd::OncePrecise;
-        Some(measuring.and(Estimate::of_work(opening * schedule.generations + counting)))
+        let opening = Estimate::of_work(opening * schedule.generations);
+        Some(measuring.and(opening).and(counting(counted)))
     }
 
     /// All rounds of a case, with a part of those that follow only if the planned ones are not precise enough.
-    fn time_of(&self, case: &Case) -> Option<Duration> {
+    fn measuring(&self, case: &Case) -> Option<Estimate> {
         let Length::Time(time) = case.length else {
             return None;
         };
-        let (rounds, schedule) = (self.rounds.max(1), &self.schedule);
-        let mut target = time / rounds;
+        let (targets, schedule) = (self.targets.len() as u32, &self.schedule);
+        let (mut round, mut blocks) = (time / self.rounds.max(1) * targets, targets);
         if schedule.has_tails() && case.has_tail() {
-            target += TAIL;
+            round += TAIL * targets;
+            blocks += targets;
         }
-        let mut round = target * self.targets.len() as u32;
         if schedule.has_reference() {
             round += REFERENCE;
+            blocks += 1;
         }
-        Some(round * (self.rounds + schedule.more_rounds() / EXTENSION))
+        let usual = schedule.more_rounds() / EXTENSION;
+        let rounds = self.rounds + usual;
+        let rare = schedule.more_rounds() - usual;
+        let planned = Estimate::about(round * rounds).in_blocks(blocks * rounds);
+        Some(planned.extended_by(round * rare))
+    }
+}
+
+/// The estimate of counting the instructions of `cases` cases.
+pub(in crate::plan) fn counting(cases: u32) -> Estimate {
+    let (time, most) = (COUNTING_CASE * cases, COUNTING + LAST_CASE);
+    match time <= COUNTING {
+        true => Estimate::of_work(time),
+        // Work that takes longer is left out.
+        false => Estimate::about(COUNTING).and(Estimate::of_work(time.min(most) - COUNTING)),
     }
 }
 
@@ -228,5 +268,30 @@ mod tests {
         assert_eq!(both.sentence_beside(9.0), both.sentence_beside(4.0));
         let blocks = Estimate::about(blocks);
         assert_eq!(blocks.sentence_beside(3.0), blocks.sentence());
+    }
+
+    /// Counting ends by a clock as well, but for the case that is being counted.
+    #[test]
+    fn counting_of_many_cases_takes_little_longer_on_busy_cpus() {
+        let seconds = |cases| {
+            let counting = counting(cases);
+            [counting.most, counting.added].map(|time| time.as_secs_f64())
+        };
+        assert_eq!(seconds(0), [0.0, 0.0]);
+        assert_eq!(seconds(2), [5.0, 5.0]);
+        assert_eq!(seconds(4), [10.0, 2.0]);
+        assert_eq!(seconds(40), [12.0, 4.0]);
+    }
+
+    /// Beside four builds on two CPUs, each of the six comparisons of `prove` took 30 s and not 13: 40 rounds and not 28, with
+    /// blocks that began late.
+    #[test]
+    fn rounds_that_are_not_precise_are_estimated_on_busy_cpus() {
+        let rounds = Estimate::about(Duration::from_secs(10));
+        let some = rounds.extended_by(Duration::from_secs(4)).in_blocks(100);
+        let at = |slowdown| some.sentence_beside(slowdown);
+        assert_eq!(at(1.0), "takes about 10 s");
+        assert!(at(2.0).starts_with("takes about 15 s"), "{}", at(2.0));
+        assert!(at(3.0).starts_with("takes about 16 s"), "{}", at(3.0));
     }
 }

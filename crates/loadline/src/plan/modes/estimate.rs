@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Mode, ModesPlan};
 use crate::plan::Estimate;
-use crate::plan::estimate::COUNTING;
+use crate::plan::estimate::counting;
 use crate::plan::path::measuring_time;
 
 /// The usual time of a call without an added latency, apart from its operations, and of each operation.
@@ -41,11 +41,14 @@ impl ModesPlan {
     pub(super) fn estimate(&self) -> Estimate {
         let latencies = self.latencies.iter();
         let measuring: Duration = latencies.map(|latency| self.time_of(*latency)).sum();
-        let counting = match self.base.schedule.instructions.is_asked() {
-            Some(_) => COUNTING,
-            None => Duration::ZERO,
+        let counted = match self.base.schedule.instructions.is_asked() {
+            Some(_) => self.base.cases.len() * self.modes.len(),
+            None => 0,
         };
-        Estimate::about(measuring).and(Estimate::of_work(STARTING + counting))
+        let starting = Estimate::of_work(STARTING);
+        Estimate::about(measuring)
+            .and(starting)
+            .and(counting(counted as u32))
     }
 
     /// All cells of a latency.

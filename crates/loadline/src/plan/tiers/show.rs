@@ -76,7 +76,9 @@ impl TiersPlan {
                 (arms.sum(), self.base.warmup)
             }
         };
-        Some(Estimate::about((time + warmup) * subjects as u32))
+        let subjects = subjects as u32;
+        let all = Estimate::about((time + warmup) * subjects);
+        Some(all.in_blocks(subjects * self.base.rounds))
     }
 
     fn describe_stages(&self, out: &mut Description) {
