@@ -385,6 +385,7 @@ fn cause(stall: &Stall) -> StallCause {
     let around = Surroundings {
         is_direct: true,
         watched_in_real_time: true,
+        is_throttled: false,
     };
     StallCause::of(&stall, &around)
 }

@@ -213,8 +213,6 @@ pub enum FlowFlaw {
         longest: Stall,
         /// Whether the generator's threads execute the operations themselves.
         is_in_process: bool,
-        /// Whether the CPU quota of the server's control group stopped it.
-        is_throttled: bool,
         /// The number of stalls.
         count: usize,
         /// The length of all stalls.

@@ -87,7 +87,6 @@ pub(super) fn stall(seen: &Evidence) -> Option<Diagnosis> {
     let stalls = FlowFlaw::Stalls {
         longest: longest.clone(),
         is_in_process: seen.is_in_process,
-        is_throttled: seen.is_throttled(),
         count: seen.stalls.len(),
         total_ns,
         share,

@@ -175,13 +175,15 @@ impl Throttled {
     }
 }
 
-impl Evidence {
+impl Observed {
     /// Whether the CPU quota of the server's control group stopped it often enough to be the limit.
-    fn is_throttled(&self) -> bool {
-        let seen = &self.observed.server_throttled;
-        seen.is_some_and(|seen| seen.is_limit())
+    #[must_use]
+    pub fn is_throttled(&self) -> bool {
+        self.server_throttled.is_some_and(|seen| seen.is_limit())
     }
+}
 
+impl Evidence {
     /// The evidence of something that is not a case, such as a node of a cluster. `scope` is the subject of the findings,
     /// such as "embedded, get", and `ops` the number of operations that the generator counted.
     #[must_use]

@@ -137,7 +137,7 @@ fn throttled(seen: &Evidence) -> Option<Diagnosis> {
 fn contention(seen: &Evidence) -> Option<Diagnosis> {
     // Tasks that a quota stops wait for a CPU too, but for none that others use.
     let pressure = seen.observed.cpu_pressure.filter(|share| *share > PRESSURE);
-    let pressure = pressure.filter(|_| !seen.is_throttled());
+    let pressure = pressure.filter(|_| !seen.observed.is_throttled());
     let waited = seen
         .observed
         .run_queue_wait

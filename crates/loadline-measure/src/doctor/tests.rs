@@ -140,7 +140,6 @@ fn stalls(all: &[Stall], share: f64, causes: &[(StallCause, usize)]) -> Flaw {
     let flaw = FlowFlaw::Stalls {
         longest: all[0].clone(),
         is_in_process: false,
-        is_throttled: false,
         count: all.len(),
         total_ns: all.iter().map(|stall| stall.length_ns).sum(),
         share,

@@ -15,6 +15,8 @@ vocabulary! {
         Host = "host",
         /// Other programs used the CPU.
         Contention = "contention",
+        /// The server's control group had used up its CPU quota.
+        Quota = "quota",
         /// The server or the path to it; which of them cannot be determined from here.
         ServerOrPath = "server or path",
     }
@@ -67,6 +69,8 @@ pub struct Surroundings {
     pub is_direct: bool,
     /// Whether CPUs were observed in real time.
     pub watched_in_real_time: bool,
+    /// Whether the CPU quota of the server's control group stopped it often enough to be its limit.
+    pub is_throttled: bool,
 }
 
 impl StallCause {
@@ -86,7 +90,11 @@ impl StallCause {
         } else if !around.is_direct {
             Self::ServerOrPath
         } else if stall.server_wait_ns.is_some_and(explains) {
-            Self::Contention
+            if around.is_throttled {
+                Self::Quota
+            } else {
+                Self::Contention
+            }
         } else {
             Self::Server
         }
@@ -100,6 +108,7 @@ mod tests {
     const DIRECT: Surroundings = Surroundings {
         is_direct: true,
         watched_in_real_time: true,
+        is_throttled: false,
     };
 
     #[test]
@@ -122,6 +131,10 @@ mod tests {
             watched_in_real_time: false,
             ..DIRECT
         };
+        let throttled = Surroundings {
+            is_throttled: true,
+            ..DIRECT
+        };
         for (stall, around, cause) in [
             (stall(0, 0), DIRECT, StallCause::Server),
             (stall(499, 499), DIRECT, StallCause::Server),
@@ -132,6 +145,8 @@ mod tests {
             (starved(499), DIRECT, StallCause::Server),
             (starved(500), DIRECT, StallCause::Contention),
             (starved(500), remote, StallCause::ServerOrPath),
+            (starved(499), throttled, StallCause::Server),
+            (starved(500), throttled, StallCause::Quota),
             (stall(600, 0), remote, StallCause::Generator),
         ] {
             assert_eq!(StallCause::of(&stall, &around), cause, "{stall:?}");

@@ -11,13 +11,12 @@ pub(super) fn evidence(flaw: &FlowFlaw) -> String {
         FlowFlaw::Stalls {
             longest,
             is_in_process,
-            is_throttled,
             count,
             total_ns,
             share,
             causes,
         } => {
-            let because = because(&longest.cause, *is_in_process, *is_throttled);
+            let because = because(&longest.cause, *is_in_process);
             let all = (*count > 1).then(|| {
                 let total = words::duration(*total_ns as f64);
                 let (share, causes) = (percent(*share), by_cause(causes));
@@ -56,9 +55,8 @@ pub(super) fn advice(flaw: &FlowFlaw) -> &'static str {
         FlowFlaw::Stalls {
             longest,
             is_in_process,
-            is_throttled,
             ..
-        } => of_cause(&longest.cause, *is_in_process, *is_throttled),
+        } => of_cause(&longest.cause, *is_in_process),
         FlowFlaw::Steal { .. } => {
             "Repeat when the host is less busy, or on CPUs that are not shared: the throughput is a lower bound, and the host adds to the tail."
         }
@@ -86,7 +84,7 @@ fn stall(longest: &Stall, is_in_process: bool, because: &str) -> String {
     )
 }
 
-fn because(cause: &StallCause, is_in_process: bool, is_throttled: bool) -> &'static str {
+fn because(cause: &StallCause, is_in_process: bool) -> &'static str {
     match cause {
         // The generator's threads execute the subject as well.
         StallCause::Generator if is_in_process => "its thread waited for a CPU",
@@ -96,16 +94,14 @@ fn because(cause: &StallCause, is_in_process: bool, is_throttled: bool) -> &'sta
         StallCause::Server => "the server did not answer",
         StallCause::Generator => "the generator did not run or was busy",
         StallCause::Host => "the host took a CPU away from this machine",
-        StallCause::Contention if is_throttled => {
-            "the CPU quota of the server's control group stopped it"
-        }
+        StallCause::Quota => "the CPU quota of the server's control group stopped it",
         StallCause::Contention => "other programs had the CPU",
         StallCause::ServerOrPath => "the server or the path to it did not deliver",
         _ => "the cause is unknown",
     }
 }
 
-fn of_cause(cause: &StallCause, is_in_process: bool, is_throttled: bool) -> &'static str {
+fn of_cause(cause: &StallCause, is_in_process: bool) -> &'static str {
     match cause {
         StallCause::Generator if is_in_process => {
             "Stop other programs on this machine; scheduling causes this tail."
@@ -122,7 +118,7 @@ fn of_cause(cause: &StallCause, is_in_process: bool, is_throttled: bool) -> &'st
         StallCause::Host => {
             "Measure on CPUs that the host does not share, or repeat when the host is less busy; the host causes this tail."
         }
-        StallCause::Contention if is_throttled => {
+        StallCause::Quota => {
             "Give the server more CPU time: the quota of its control group causes this tail."
         }
         StallCause::Contention => {

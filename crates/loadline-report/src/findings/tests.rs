@@ -220,7 +220,7 @@ fn other_activity_has_its_figures() {
 }
 
 /// Stalls, the longest of which is of this cause.
-fn stalls(cause: StallCause, is_in_process: bool, is_throttled: bool) -> FlowFlaw {
+fn stalls(cause: StallCause, is_in_process: bool) -> FlowFlaw {
     FlowFlaw::Stalls {
         longest: Stall {
             start_ns: 2_400_000_000,
@@ -230,7 +230,6 @@ fn stalls(cause: StallCause, is_in_process: bool, is_throttled: bool) -> FlowFla
             ..Stall::default()
         },
         is_in_process,
-        is_throttled,
         count: 1,
         total_ns: 1_000_000_000,
         share: 0.16,
@@ -240,7 +239,7 @@ fn stalls(cause: StallCause, is_in_process: bool, is_throttled: bool) -> FlowFla
 
 #[test]
 fn flaws_of_the_course_have_their_figures() {
-    let several = match stalls(StallCause::Server, false, false) {
+    let several = match stalls(StallCause::Server, false) {
         FlowFlaw::Stalls { longest, .. } => FlowFlaw::Stalls {
             longest: Stall {
                 in_flight: 1,
@@ -248,7 +247,6 @@ fn flaws_of_the_course_have_their_figures() {
                 ..longest
             },
             is_in_process: false,
-            is_throttled: false,
             count: 2,
             total_ns: 50_000_000,
             share: 0.0083,
@@ -275,7 +273,7 @@ fn flaws_of_the_course_have_their_figures() {
     };
     assert_evidence([
         (
-            stalls(StallCause::Server, false, false),
+            stalls(StallCause::Server, false),
             "No reply arrived for 1.00 s, from 2.40 s into round 1, with 9870 operations in flight: the server did not answer.",
         ),
         (
@@ -311,51 +309,40 @@ fn flaws_of_the_course_have_their_figures() {
 
 #[test]
 fn stall_names_its_cause_and_advice_of_that_cause() {
-    for (cause, is_throttled, because, advised) in [
-        (
-            StallCause::Server,
-            false,
-            "the server did not answer",
-            "SLOWLOG",
-        ),
+    for (cause, because, advised) in [
+        (StallCause::Server, "the server did not answer", "SLOWLOG"),
         (
             StallCause::Generator,
-            false,
             "the generator did not run",
             "Add --threads",
         ),
         (
             StallCause::Host,
-            false,
             "the host took a CPU",
             "CPUs that the host does not share",
         ),
         (
             StallCause::Contention,
-            false,
             "other programs had the CPU",
             "Stop other programs",
         ),
         (
-            StallCause::Contention,
-            true,
+            StallCause::Quota,
             "control group stopped it",
             "more CPU time",
         ),
         (
             StallCause::ServerOrPath,
-            false,
             "or the path to it did not deliver",
             "Run the generator on",
         ),
         (
             "later".into(),
-            false,
             "the cause is unknown",
             "Run the generator on",
         ),
     ] {
-        let flaw = stalls(cause, false, is_throttled);
+        let flaw = stalls(cause, false);
         let evidence = flow::evidence(&flaw);
         assert!(evidence.contains(because), "{evidence}");
         assert!(flow::advice(&flaw).contains(advised), "{flaw:?}");
@@ -369,7 +356,7 @@ fn stall_of_a_call_in_this_process_does_not_name_a_server_or_a_generator() {
         (StallCause::Server, "the call itself", "a checkpoint"),
         (StallCause::Generator, "waited for a CPU", "other programs"),
     ] {
-        let (evidence, advice) = told(&stalls(cause, true, false).into());
+        let (evidence, advice) = told(&stalls(cause, true).into());
         let text = format!("{evidence} {advice}");
         assert!(text.starts_with("No call returned for"), "{text}");
         assert!(text.contains(what) && text.contains(advised), "{text}");

@@ -211,7 +211,7 @@ impl Searching<'_> {
             steal: machine.steal,
             ..self.target.seen_since(&watch, &case.workload.sends())
         };
-        let entry = recording::case(case, &self.plan.base, self.target, &measured);
+        let entry = recording::case(case, &self.plan.base, self.target, &measured, &around);
         let found = recording::examine(&entry, case, &measured, around);
         self.record.cases.push(entry);
         Ok((found, seen))

@@ -39,10 +39,12 @@ pub(crate) struct Origin<'o> {
     pub(crate) threads: u64,
     /// Whether nothing is in the path, so that a stall has a cause on this machine.
     pub(crate) is_direct: bool,
+    /// Whether the CPU quota of the target's control group was its limit.
+    pub(crate) is_throttled: bool,
 }
 
 impl<'o> Origin<'o> {
-    fn of(target: &'o Opened, case: &Case) -> Self {
+    fn of(target: &'o Opened, case: &Case, around: &Observed) -> Self {
         Self {
             subject: subject(target),
             target: &target.target,
@@ -52,13 +54,20 @@ impl<'o> Origin<'o> {
                     .server()
                     .is_none_or(crate::spelling::Server::is_local)
                 && !target.target.is_cluster(),
+            is_throttled: around.is_throttled(),
         }
     }
 }
 
-/// The case of one target, from its blocks; there is at least one.
-pub(crate) fn case(case: &Case, plan: &Plan, target: &Opened, measured: &Measured) -> record::Case {
-    case_of(case, plan, Origin::of(target, case), measured)
+/// The case of one target, from its blocks; there is at least one. `around` was observed outside the blocks.
+pub(crate) fn case(
+    case: &Case,
+    plan: &Plan,
+    target: &Opened,
+    measured: &Measured,
+    around: &Observed,
+) -> record::Case {
+    case_of(case, plan, Origin::of(target, case, around), measured)
 }
 
 /// The case of `origin`, from its blocks; there is at least one.
@@ -121,7 +130,7 @@ pub(crate) fn case_of(
         rounds,
         histograms: histograms(blocks, &response, &service, open.then_some(&lag)),
         series: series(blocks),
-        stalls: stalls(blocks, origin.is_direct),
+        stalls: stalls(blocks, origin.is_direct, origin.is_throttled),
         cpu_pauses: cpu_pauses(blocks),
         tail: tail(blocks),
         cost: cost(blocks, ops, server_cpu),
@@ -254,11 +263,12 @@ fn series(blocks: &[Outcome]) -> Vec<Interval> {
 }
 
 /// The longest stalls of all blocks, in order of time, each with its cause.
-fn stalls(blocks: &[Outcome], is_direct: bool) -> Vec<Stall> {
+fn stalls(blocks: &[Outcome], is_direct: bool, is_throttled: bool) -> Vec<Stall> {
     let of_block = |(round, block): (usize, &Outcome)| {
         let around = Surroundings {
             is_direct,
             watched_in_real_time: block.pauses.as_ref().is_some_and(|pauses| pauses.real_time),
+            is_throttled,
         };
         let stalls = block.stalls.iter().map(move |stall| {
             let stall = Stall {

@@ -243,7 +243,7 @@ impl Measuring<'_, '_> {
             if measured.blocks.is_empty() {
                 continue;
             }
-            let mut entry = recording::case(case, plan, target, measured);
+            let mut entry = recording::case(case, plan, target, measured, &around);
             recording::refer(&mut entry, &tally.reference);
             record
                 .doctor

@@ -184,6 +184,12 @@ fn quota_of_the_server_is_not_the_contention_of_others() {
         "{}",
         found.evidence
     );
+    let mut stalls = record.cases[0].stalls.iter();
+    assert!(
+        stalls.any(|stall| stall.cause == StallCause::Quota),
+        "{:?}",
+        record.cases[0].stalls
+    );
     let blames_others = |finding: &Finding| finding.evidence.contains("other programs");
     assert!(
         !record.doctor.iter().any(blames_others),

@@ -326,7 +326,7 @@ impl<'c> Comparison<'c> {
             }
             let driven = entrant.subject.take_driven();
             let about = entrant.subject.about().clone();
-            let mut entry = recording::case(case, &self.plan.base, target, measured);
+            let mut entry = recording::case(case, &self.plan.base, target, measured, around);
             describe(&mut entry, op, entrant, &about, self.plan.resp.len() > 1);
             record
                 .doctor

@@ -200,7 +200,7 @@ impl Examination<'_> {
             // Each master is examined separately.
             around.persistence.clear();
         }
-        let entry = recording::case(case, &self.plan.base, target, measured);
+        let entry = recording::case(case, &self.plan.base, target, measured, &around);
         // A probe of misses is supposed to miss.
         let judged = record::Case {
             hit_ratio: entry.hit_ratio.filter(|_| case.workload.load.is_some()),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loadline_load::Control;
-use loadline_measure::doctor::examine_link;
+use loadline_measure::doctor::{Observed, examine_link};
 use loadline_measure::record::{self, Answer, Record};
 use loadline_report::findings;
 
@@ -349,7 +349,13 @@ impl Sweep<'_> {
         if seen.measured.blocks.is_empty() {
             return 0;
         }
-        let mut entry = recording::case(setting.case, &self.plan.base, target, &seen.measured);
+        let mut entry = recording::case(
+            setting.case,
+            &self.plan.base,
+            target,
+            &seen.measured,
+            &Observed::default(),
+        );
         if let Some(codec) = seen.codec {
             entry.parts_ns.encode = codec.encode_ns;
             entry.parts_ns.decode = codec.decode_ns;

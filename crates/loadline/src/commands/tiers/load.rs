@@ -148,6 +148,7 @@ impl Walk<'_> {
             target: target.map_or(&Target::RAM, |opened| &opened.target),
             threads: 1,
             is_direct: place.is_none_or(|place| self.plan.places[place].latency.is_zero()),
+            is_throttled: false,
         }
     }
 }

@@ -298,6 +298,7 @@ impl Walk<'_> {
             target,
             threads: 1,
             is_direct: latency.is_none_or(|latency| latency == Duration::ZERO),
+            is_throttled: false,
         }
     }
 
