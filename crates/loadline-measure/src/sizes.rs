@@ -9,7 +9,6 @@
 use crate::interval;
 use crate::quantile::median;
 use crate::record::Case;
-use crate::words;
 
 /// Sizes within this share of the best count as equally good.
 pub const MARGIN: f64 = 0.05;
@@ -55,98 +54,31 @@ pub struct SizeRange {
     /// The largest of these sizes.
     pub largest: u64,
     /// The recommended size; `None` if noise hides it.
-    pub(crate) recommended: Option<Recommended>,
+    pub recommended: Option<Recommended>,
     /// The smallest and the largest size in the sweep.
-    pub(crate) tried: (u64, u64),
+    pub tried: (u64, u64),
     /// The number of rounds.
-    pub(crate) rounds: usize,
+    pub rounds: usize,
 }
 
 /// The smallest size whose median is within [`MARGIN`] of the best median.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Recommended {
     /// Operations per call.
-    pub(crate) size: u64,
+    pub size: u64,
     /// Its throughput over that of the size with the best median.
-    pub(crate) ratio: f64,
+    pub ratio: f64,
     /// The bounds of the ratio; `None` if it is the best size itself.
-    pub(crate) bounds: Option<(f64, f64)>,
+    pub bounds: Option<(f64, f64)>,
 }
 
 impl Answer {
-    /// The result as a sentence without its full stop, such as "sizes from 500 to 20k can be within 5 % of
-    /// the best, and all others are slower; 500 is the smallest whose median is, at 0.98x [0.95, 1.02] of the
-    /// best in 10 rounds".
-    #[must_use]
-    pub fn sentence(&self) -> String {
-        let Self::Range(range) = self else {
-            return self.summary();
-        };
-        let rounds = words::plural(range.rounds as u64, "round");
-        let of_best = match range.recommended {
-            _ if range.smallest == range.largest => format!(" in {rounds}"),
-            None => format!("; the smallest good size cannot be determined in {rounds}"),
-            Some(Recommended {
-                size,
-                ratio,
-                bounds: Some((lo, hi)),
-            }) => format!(
-                "; {} is the smallest whose median is, at {} [{}, {}] of the best in {rounds}",
-                words::amount(size),
-                words::ratio(ratio),
-                words::bound(lo),
-                words::bound(hi),
-            ),
-            Some(Recommended { size, .. }) => format!(
-                "; {} is the smallest whose median is, in {rounds}",
-                words::amount(size)
-            ),
-        };
-        let beyond = if range.largest == range.tried.1 {
-            "; larger sizes were not tried"
-        } else {
-            ""
-        };
-        format!("{}{of_best}{beyond}", self.summary())
-    }
-
     /// The recommended size, if known.
     #[must_use]
     pub fn recommended(&self) -> Option<u64> {
         match self {
             Self::Range(range) => range.recommended.map(|recommended| recommended.size),
             Self::Inconclusive { .. } => None,
-        }
-    }
-
-    /// The range alone, or that the result is inconclusive.
-    #[must_use]
-    pub fn summary(&self) -> String {
-        match self {
-            Self::Range(range) => {
-                let [smallest, largest] = [range.smallest, range.largest].map(words::amount);
-                if smallest == largest {
-                    return format!("all sizes but {smallest} are more than 5 % slower");
-                }
-                if (range.smallest, range.largest) == range.tried {
-                    return format!(
-                        "all sizes from {smallest} to {largest} can be within 5 % of the best"
-                    );
-                }
-                format!(
-                    "sizes from {smallest} to {largest} can be within 5 % of the best, and all others are slower"
-                )
-            }
-            Self::Inconclusive {
-                smallest,
-                largest,
-                rounds,
-            } => format!(
-                "inconclusive: sizes from {} to {} cannot be told apart in {}",
-                words::amount(*smallest),
-                words::amount(*largest),
-                words::plural(*rounds as u64, "round"),
-            ),
         }
     }
 }
@@ -404,37 +336,6 @@ mod tests {
         let named = range.recommended.expect("there is no noise");
         assert_eq!(named.size, 100);
         assert!((named.ratio - 0.96).abs() < 1e-9, "{range:?}");
-        let answer = Answer::Range(range);
-        assert_eq!(
-            answer.sentence(),
-            "sizes from 100 to 1k can be within 5 % of the best, and all others are slower; 100 is the smallest whose median is, at 0.96x [0.96, 0.96] of the best in 10 rounds"
-        );
-    }
-
-    #[test]
-    fn sentence_says_what_was_tried() {
-        for (rates, sentence) in [
-            (
-                [(1, 100.0), (10, 600.0), (20_000, 1_000.0)],
-                "all sizes but 20k are more than 5 % slower in 10 rounds; larger sizes were not tried",
-            ),
-            (
-                [(1, 100.0), (10, 1_000.0), (100, 600.0)],
-                "all sizes but 10 are more than 5 % slower in 10 rounds",
-            ),
-            (
-                [(1, 980.0), (10, 1_000.0), (100, 990.0)],
-                "all sizes from 1 to 100 can be within 5 % of the best; 1 is the smallest whose median is, at 0.98x [0.98, 0.98] of the best in 10 rounds; larger sizes were not tried",
-            ),
-        ] {
-            let answer = judge(&exact(&rates, 10)).unwrap();
-            assert_eq!(answer.sentence(), sentence);
-        }
-        let three_rounds = judge(&exact(&[(1, 100.0), (20_000, 1_000.0)], 3)).unwrap();
-        assert_eq!(
-            three_rounds.sentence(),
-            "inconclusive: sizes from 1 to 20k cannot be told apart in 3 rounds"
-        );
     }
 
     /// Four earlier runs recommended 500, 20k, 2k and 2k; one of them at 0.97x [0.72, 1.32] of the best.
@@ -447,10 +348,6 @@ mod tests {
         }
         let answer = judge(&sizes).unwrap();
         assert_eq!(answer.recommended(), None);
-        assert_eq!(
-            answer.sentence(),
-            "sizes from 100 to 1k can be within 5 % of the best, and all others are slower; the smallest good size cannot be determined in 10 rounds"
-        );
     }
 
     #[test]

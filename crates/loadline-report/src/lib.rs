@@ -7,7 +7,7 @@
 //! makes every string harmless for its form: terminal escapes, HTML, XML, formulas of spreadsheets.
 //!
 //! Some words are written before a record is complete, because scripts read them in it: [`findings()`] of the doctor, a
-//! [`judgement`] and [`rows`] of limits, and the sentences of [`case_findings`].
+//! [`judgement`] and [`rows`] of limits, [`paired_evidence`], [`capacity_findings`] and [`case_findings`].
 //!
 //! The main function is [`text()`], which prints the end of every run.
 //!
@@ -39,6 +39,7 @@ mod html;
 mod judged;
 mod junit;
 mod markdown;
+mod paired;
 mod picture;
 #[cfg(test)]
 mod tests;
@@ -53,6 +54,7 @@ pub use html::html;
 pub use judged::{judgement, row_sentence, rows};
 pub use junit::{judgement_junit, junit};
 pub use markdown::{judgement_markdown, markdown};
+pub use paired::paired_evidence;
 pub use text::{TextOptions, baseline, diagnosis, judgement_text, proof, text};
 pub use view::{capacity_findings, case_findings};
 

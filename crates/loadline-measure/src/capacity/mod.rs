@@ -45,7 +45,6 @@ mod calm;
 mod curve;
 mod nodes;
 mod noise;
-mod notes;
 mod saturation;
 mod search;
 #[cfg(test)]
@@ -149,7 +148,7 @@ pub struct Capacity {
     pub knee: Option<f64>,
     /// Resource that limits the load.
     pub limited_by: LimitedBy,
-    /// The evidence for it.
+    /// The evidence for it in words, by `loadline-report`.
     #[serde(default)]
     pub limited_because: String,
     /// Disturbances of the trials.
@@ -157,7 +156,7 @@ pub struct Capacity {
     pub noise: Noise,
     /// One point per tried rate, in ascending order.
     pub curve: Vec<Point>,
-    /// Notes for the reader, one sentence each.
+    /// Notes for the reader by `loadline-report`, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
 }

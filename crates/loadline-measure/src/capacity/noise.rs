@@ -22,13 +22,13 @@ pub struct Noise {
     /// Trials spoiled because a CPU of the machine did not run.
     pub paused: u32,
     /// Trials spoiled because other processes used the CPUs.
-    pub(crate) contended: u32,
+    pub contended: u32,
     /// Trials spoiled because the generator started operations late without being busy.
-    pub(crate) late: u32,
+    pub late: u32,
     /// Trials spoiled because the machine was slower than at the beginning of the search.
-    pub(crate) slower: u32,
+    pub slower: u32,
     /// Pauses of CPUs per second of all trials.
-    pub(crate) pauses_per_s: f64,
+    pub pauses_per_s: f64,
     /// The longest pause of a trial that was spoiled by one, in nanoseconds: the median of these trials.
     pub pause_ns: Option<u64>,
     /// The 0.99 quantile of the generator's lag in trials spoiled by it, in nanoseconds: the median of these
@@ -36,7 +36,7 @@ pub struct Noise {
     pub lag_ns: Option<u64>,
     /// CPU time of other processes in trials spoiled by them, as a share of one CPU: the median of these
     /// trials.
-    pub(crate) others: Option<f64>,
+    pub others: Option<f64>,
 }
 
 impl Noise {

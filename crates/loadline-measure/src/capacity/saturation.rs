@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Outcome;
 use super::curve::Point;
-use super::noise::Noise;
 use super::trial::GENERATOR_BUSY;
 
 /// The share of a CPU from which a server is saturated.
@@ -49,61 +48,36 @@ pub(super) fn failing(curve: &[Point], rate: f64) -> impl Iterator<Item = &Point
         .take(LOOKED_AT)
 }
 
-/// The resource that limits the load to `rate`, with the evidence.
-pub(super) fn limited_by(
-    curve: &[Point],
-    rate: f64,
-    outcome: Outcome,
-    noise: &Noise,
-) -> (LimitedBy, String) {
-    let failing: Vec<&Point> = failing(curve, rate).collect();
-    let most = |of: fn(&Point) -> Option<f64>| {
-        failing
-            .iter()
-            .filter_map(|point| of(point))
-            .reduce(f64::max)
-    };
-    let server = most(|point| point.server_busy);
-    let client = most(|point| point.client_busy);
-    let waited = most(|point| point.waited);
-    let percent = |share: Option<f64>| {
-        share.map_or_else(
-            || "unknown".to_owned(),
-            |share| format!("{:.0} %", share * 100.0),
-        )
-    };
-    let busy = format!(
-        "server CPU {}, generator thread {}",
-        percent(server),
-        percent(client)
-    );
+/// The resource that limits the load to `rate`.
+pub(super) fn limited_by(curve: &[Point], rate: f64, outcome: Outcome) -> LimitedBy {
     if matches!(outcome, Outcome::Noisy | Outcome::Drifted) {
-        let because = format!("{} of {} trials were spoiled", noise.spoiled, noise.trials);
-        return (LimitedBy::Noise, because);
+        return LimitedBy::Noise;
     }
     if !outcome.is_decided() {
-        let because = "the search ended before its trials decided".to_owned();
-        return (LimitedBy::Unknown, because);
+        return LimitedBy::Unknown;
     }
+    let failing: Vec<&Point> = failing(curve, rate).collect();
     if failing.is_empty() {
-        return (LimitedBy::NotReached, "no higher rate was tried".to_owned());
+        return LimitedBy::NotReached;
     }
+    let most = |of: fn(&Point) -> Option<f64>| {
+        let shares = failing.iter().filter_map(|point| of(point));
+        shares.reduce(f64::max)
+    };
+    let server = most(|point| point.server_busy);
+    let exceeds = |share: Option<f64>, limit: f64| share.is_some_and(|share| share > limit);
     if server.is_some_and(|busy| busy >= SERVER_BUSY) {
-        (LimitedBy::Server, busy)
-    } else if client.is_some_and(|busy| busy > GENERATOR_BUSY) {
-        (LimitedBy::Generator, busy)
-    } else if waited.is_some_and(|waited| waited > WAITING) {
-        let because = format!(
-            "the generator waited for a CPU in {} of its time",
-            percent(waited)
-        );
-        (LimitedBy::Host, because)
+        LimitedBy::Server
+    } else if exceeds(most(|point| point.client_busy), GENERATOR_BUSY) {
+        LimitedBy::Generator
+    } else if exceeds(most(|point| point.waited), WAITING) {
+        LimitedBy::Host
     } else if server.is_none() {
-        (LimitedBy::Unknown, busy)
+        LimitedBy::Unknown
     } else if failing.iter().any(|point| !point.kept_up) {
-        (LimitedBy::Network, busy)
+        LimitedBy::Network
     } else {
-        (LimitedBy::Tail, busy)
+        LimitedBy::Tail
     }
 }
 
@@ -146,9 +120,7 @@ mod tests {
             ..held.clone()
         };
         let curve = [held, above];
-        let (by, because) = limited_by(&curve, 100.0, Outcome::Confirmed, &Noise::default());
-        assert!(!because.is_empty());
-        by
+        limited_by(&curve, 100.0, Outcome::Confirmed)
     }
 
     #[test]
@@ -161,25 +133,16 @@ mod tests {
         assert_eq!(limit(None, 0.5, true, 0.01), LimitedBy::Unknown);
         assert_eq!(limit(Some(0.5), 0.5, false, 0.4), LimitedBy::Host);
         assert_eq!(limit(Some(0.97), 0.5, false, 0.4), LimitedBy::Server);
-        let (by, _) = limited_by(&[], 100.0, Outcome::Confirmed, &Noise::default());
+        let by = limited_by(&[], 100.0, Outcome::Confirmed);
         assert_eq!(by, LimitedBy::NotReached);
     }
 
     #[test]
     fn without_an_answer_the_target_is_no_limit() {
-        let noise = Noise {
-            trials: 50,
-            spoiled: 41,
-            ..Noise::default()
-        };
         for outcome in [Outcome::Noisy, Outcome::Drifted] {
-            let (by, because) = limited_by(&[], 0.0, outcome, &noise);
-            assert_eq!(
-                (by, because.as_str()),
-                (LimitedBy::Noise, "41 of 50 trials were spoiled")
-            );
+            assert_eq!(limited_by(&[], 0.0, outcome), LimitedBy::Noise);
         }
-        let (by, because) = limited_by(&[], 0.0, Outcome::OutOfTime, &noise);
-        assert!(by == LimitedBy::Unknown && !because.is_empty());
+        let by = limited_by(&[], 0.0, Outcome::OutOfTime);
+        assert_eq!(by, LimitedBy::Unknown);
     }
 }

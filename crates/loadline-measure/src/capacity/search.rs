@@ -412,8 +412,7 @@ impl Search {
         };
         let bound = |node: Option<i32>| node.map(|node| self.nodes.bound(node));
         let lower = bound(low).or_else(|| self.calm_bound(upper));
-        let (limited_by, limited_because) =
-            saturation::limited_by(&curve, rate_of(low).unwrap_or(0.0), outcome, &noise);
+        let limited_by = saturation::limited_by(&curve, rate_of(low).unwrap_or(0.0), outcome);
         Capacity {
             slo: self.slo,
             closed_loop: self.closed.rate,
@@ -430,12 +429,11 @@ impl Search {
             above: tally_of(high),
             knee: curve::knee(&curve),
             limited_by,
-            limited_because,
+            limited_because: String::new(),
             noise,
             curve,
             notes: Vec::new(),
         }
-        .with_notes()
     }
 
     /// The lower bound, below `upper`, that the undisturbed parts of spoiled trials show.

@@ -301,7 +301,6 @@ fn answer_is_confirmed_in_turns_with_a_little_more() {
         (answer.value_ns, answer.limited_by),
         (Some(1e6), LimitedBy::Server)
     );
-    assert!(answer.notes.is_empty(), "{:?}", answer.notes);
     let roles: Vec<Role> = attempts.iter().map(|attempt| attempt.role).collect();
     assert_eq!(*roles.last().unwrap(), Role::Closed);
     let open = roles.iter().filter(|role| **role != Role::Closed);
@@ -361,11 +360,7 @@ fn missed_limit_of_a_spoiled_trial_bounds_nothing() {
             (answer.noise.spoiled, answer.noise.paused),
             (spoiled, spoiled)
         );
-        let [trials, pauses] = &answer.notes[..] else {
-            panic!("{:?}", answer.notes)
-        };
-        assert!(trials.contains("by pauses of a CPU (25.0 ms)"), "{trials}");
-        assert!(pauses.contains("times per second"), "{pauses}");
+        assert_eq!(answer.noise.pause_ns, Some(25_000_000));
     }
 }
 
@@ -386,7 +381,6 @@ fn without_a_clean_trial_there_is_no_answer() {
     assert_eq!(answer.limited_by, LimitedBy::Noise);
     assert!(answer.lower.unwrap().rate < 17_000.0);
     assert_eq!(answer.noise.pause_ns, Some(25_000_000));
-    assert!(answer.limited_because.contains("trials were spoiled"));
 }
 
 /// Of trials of 300 ms one in seven is without a pause, of trials of 900 ms one in 340: the lower the rate, the fewer.

@@ -2,7 +2,7 @@
 //! that the rounds do not separate are named together.
 
 use super::{Behaviour, Clients, Ending, Fault, operation, paired};
-use crate::compare::{Paired, Verdict};
+use crate::compare::{Paired, Supported, Verdict};
 use crate::metric::{Direction, Metric};
 use crate::record::Case;
 
@@ -231,10 +231,10 @@ impl Clients {
     fn gain(&self, cases: &[Case], own: usize, other: usize, group: &[usize]) -> Option<Gain> {
         let (ours, theirs) = (&cases[own], &cases[other]);
         let throughput = paired(Metric::Throughput, ours, theirs)?;
-        throughput.times().zip(throughput.interval)?;
         let separating = [Verdict::Faster, Verdict::Slower];
         let level = level(Metric::Throughput, cases, other, group, &separating);
-        (throughput.verdict == Verdict::Faster).then(|| Gain {
+        let is_faster = throughput.verdict == Verdict::Faster;
+        (is_faster && throughput.supported() != Supported::Nothing).then(|| Gain {
             own,
             other,
             throughput,

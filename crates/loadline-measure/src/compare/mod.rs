@@ -11,7 +11,6 @@ use crate::Error;
 use crate::interval::{self, ALPHA, binomial_at_most};
 use crate::metric::Direction;
 use crate::quantile::median;
-use crate::words;
 
 /// The number of rounds from which [`precise_enough`] can stop.
 pub const MIN_ROUNDS: usize = 10;
@@ -95,13 +94,13 @@ pub struct Paired {
     /// The number of rounds.
     pub rounds: usize,
     /// Rounds in which the second was worse by more than the margin.
-    pub(crate) rounds_slower: usize,
+    pub rounds_slower: usize,
     /// Rounds in which the second was better by more than the margin.
-    pub(crate) rounds_faster: usize,
+    pub rounds_faster: usize,
     /// The verdict.
     pub verdict: Verdict,
     /// The margin that was used, as a share.
-    pub(crate) margin: f64,
+    pub margin: f64,
 }
 
 impl Default for Rules {
@@ -209,9 +208,6 @@ pub fn precise_for(differences: &[f64], comparisons: usize) -> bool {
     differences.len() >= MAX_ROUNDS || (differences.len() >= rounds_for(comparisons) && is_narrow)
 }
 
-/// The largest difference between a paired ratio and the quotient of the totals that needs no explanation.
-const UNLIKE_TOTALS: f64 = 0.05;
-
 /// Holm's correction for several comparisons: the adjusted p-values, in the order of the given ones.
 ///
 /// The smallest p-value is multiplied by their number, the next by one less, and so on, and none is smaller
@@ -271,36 +267,6 @@ impl Paired {
             .map_or(Supported::Nothing, |bounds| Supported::of(bounds, is_open))
     }
 
-    /// The factor with its interval, as far as it is supported: `3.10 times [2.95, 3.21]`, `at least 1.20 times
-    /// [1.20, 9.61]`. `None` where it is noise.
-    #[must_use]
-    pub fn times(&self) -> Option<String> {
-        let (lead, factor) = match self.supported() {
-            Supported::Ratio => ("", self.ratio),
-            Supported::Bound(bound) if bound > 1.0 => ("at least ", bound),
-            Supported::Bound(bound) => ("at most ", bound),
-            Supported::Nothing => return None,
-        };
-        let (lo, hi) = self.interval?;
-        let [factor, lo, hi] = [factor, lo, hi].map(words::bound);
-        Some(format!("{lead}{factor} times [{lo}, {hi}]"))
-    }
-
-    /// The reason why the ratio over paired rounds differs from the quotient of the totals in the table; `None` if they
-    /// agree, or if the ratio is not quoted.
-    #[must_use]
-    pub fn beside_totals(&self, a: Option<f64>, b: Option<f64>) -> Option<String> {
-        let totals = b? / a?;
-        let is_unlike = (totals / self.ratio).ln().abs() > UNLIKE_TOTALS.ln_1p();
-        let is_quoted = self.supported() == Supported::Ratio && self.ratio > 0.0;
-        (is_unlike && is_quoted && totals.is_finite() && totals > 0.0).then(|| {
-            format!(
-                "the totals give {}, because slow rounds weigh more in them: the ratio is the median of the ratios within rounds",
-                words::ratio(totals)
-            )
-        })
-    }
-
     /// The p-value of the sign test for slower or faster by more than the margin, whichever is more likely:
     /// the probability of at least this many rounds beyond the margin if the median is within it.
     #[must_use]
@@ -310,33 +276,6 @@ impl Paired {
             1.0
         } else {
             binomial_at_most(self.rounds - beyond, self.rounds)
-        }
-    }
-
-    /// The verdict as a sentence that can be checked against the rounds.
-    #[must_use]
-    pub fn sentence(&self) -> String {
-        let margin = percent(self.margin);
-        let (slower, faster, rounds) = (self.rounds_slower, self.rounds_faster, self.rounds);
-        match self.verdict {
-            Verdict::Slower => {
-                format!("slower by more than {margin} in {slower} of {rounds} rounds")
-            }
-            Verdict::Faster => {
-                format!("faster by more than {margin} in {faster} of {rounds} rounds")
-            }
-            Verdict::Equivalent => {
-                let within = rounds - slower - faster;
-                format!("the same: within {margin} in {within} of {rounds} rounds")
-            }
-            Verdict::Inconclusive if self.interval.is_none() => {
-                format!("inconclusive: {rounds} rounds are too few for an interval")
-            }
-            Verdict::Inconclusive => {
-                format!(
-                    "inconclusive: slower by more than {margin} in {slower} and faster in {faster} of {rounds} rounds"
-                )
-            }
         }
     }
 }
@@ -354,11 +293,6 @@ fn judge((lo, hi): (f64, f64), rules: &Rules) -> Verdict {
     } else {
         Verdict::Inconclusive
     }
-}
-
-fn percent(share: f64) -> String {
-    let tenths = (share * 1_000.0).round() / 10.0;
-    format!("{tenths} %")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{TierCost, TierVerdict};
-use crate::compare::{self, Rules, Verdict};
+use crate::compare::{self, Paired, Rules, Verdict};
 use crate::record::Direction;
 use crate::vocabulary::vocabulary;
 
@@ -68,9 +68,14 @@ impl TierSides {
     }
 }
 
-/// The options that `sides` leave. `reads` are the times of reads of each tier in the same rounds, in the order of `costs`.
+/// The options that `sides` leave, each without evidence but with the comparison that it follows from. `reads` are the
+/// times of reads of each tier in the same rounds, in the order of `costs`.
 #[must_use]
-pub fn options(costs: &[TierCost], sides: &TierSides, reads: &[Vec<f64>]) -> Vec<TierOption> {
+pub fn options(
+    costs: &[TierCost],
+    sides: &TierSides,
+    reads: &[Vec<f64>],
+) -> Vec<(TierOption, Option<Paired>)> {
     let option = |name, answer| TierOption {
         name,
         answer,
@@ -79,23 +84,25 @@ pub fn options(costs: &[TierCost], sides: &TierSides, reads: &[Vec<f64>]) -> Vec
     let mut options = Vec::new();
     let server = TierSides::cost(sides.server, costs);
     if let Some(server) = server {
-        options.push(option(TierChoice::Drop, opposite(&server.pays)));
-        let tiles = TierSides::cost(sides.tiles, costs);
-        options.extend(tiles.map(|tiles| option(TierChoice::Fix, fix(tiles, server))));
-        options.push(option(TierChoice::Selective, opposite(&server.pays)));
+        options.push((option(TierChoice::Drop, opposite(&server.pays)), None));
+        if let Some(tiles) = TierSides::cost(sides.tiles, costs) {
+            options.push((option(TierChoice::Fix, fix(tiles, server)), None));
+        }
+        options.push((option(TierChoice::Selective, opposite(&server.pays)), None));
     }
     if let Some(best) = TierSides::cost(sides.embedded, costs) {
         let rounds = |side: Option<usize>| reads.get(side?);
         let both = rounds(sides.server).zip(rounds(sides.embedded));
-        let (answer, evidence) = match (server, both) {
-            (None, _) => (best.pays.clone(), String::new()),
-            (Some(_), Some((server, own))) => embedded(server, own, &best.pays),
-            (Some(_), None) => (TierVerdict::Inconclusive, String::new()),
-        };
-        options.push(TierOption {
-            evidence,
-            ..option(TierChoice::Embedded, answer)
+        let by = both.and_then(|(server, own)| {
+            let (direction, rules) = (Direction::LessIsBetter, Rules::default());
+            compare::paired(server, own, direction, &rules).ok()
         });
+        let answer = match (server, &by) {
+            (None, _) => best.pays.clone(),
+            (Some(_), Some(by)) => embedded(by.verdict, &best.pays),
+            (Some(_), None) => TierVerdict::Inconclusive,
+        };
+        options.push((option(TierChoice::Embedded, answer), by));
     }
     options
 }
@@ -109,18 +116,13 @@ fn fix(tiles: &TierCost, server: &TierCost) -> TierVerdict {
     }
 }
 
-/// Whether to prefer an embedded store to a server, by the times of reads in the same rounds.
-fn embedded(server: &[f64], own: &[f64], pays: &TierVerdict) -> (TierVerdict, String) {
-    let (direction, rules) = (Direction::LessIsBetter, Rules::default());
-    let Ok(pair) = compare::paired(server, own, direction, &rules) else {
-        return (TierVerdict::Inconclusive, String::new());
-    };
-    let answer = match (&pair.verdict, pays) {
+/// Whether to prefer an embedded store to a server, by the verdict on the times of its reads in the same rounds.
+fn embedded(verdict: Verdict, pays: &TierVerdict) -> TierVerdict {
+    match (verdict, pays) {
         (Verdict::Faster, TierVerdict::Yes) => TierVerdict::Yes,
         (Verdict::Slower | Verdict::Equivalent, _) | (_, TierVerdict::No) => TierVerdict::No,
         _ => TierVerdict::Inconclusive,
-    };
-    (answer, pair.sentence())
+    }
 }
 
 fn opposite(answer: &TierVerdict) -> TierVerdict {

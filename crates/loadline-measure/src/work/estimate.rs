@@ -72,13 +72,13 @@ pub enum WorkVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkComparison {
     /// Instructions per operation of the second side over those of the first.
-    pub(crate) ratio: f64,
+    pub ratio: f64,
     /// The lower bound of the ratio; wrong in at most one of 200 comparisons.
-    pub(crate) lo: f64,
+    pub lo: f64,
     /// The upper bound of the ratio; wrong in at most one of 200 comparisons.
-    pub(crate) hi: f64,
+    pub hi: f64,
     /// Verdict by the interval.
-    pub(crate) verdict: WorkVerdict,
+    pub verdict: WorkVerdict,
 }
 
 impl Estimate {
@@ -170,28 +170,6 @@ impl WorkComparison {
     pub fn is_critical(&self, rules: &WorkRules) -> bool {
         self.lo >= 1.0 + rules.critical
     }
-
-    /// The result in words: `8.3 % more instructions per GET [7.7, 8.9]`.
-    #[must_use]
-    pub fn sentence(&self, operation: &str) -> String {
-        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-        let (ratio, lo, hi) = (percent(self.ratio), percent(self.lo), percent(self.hi));
-        match self.verdict {
-            WorkVerdict::More => {
-                format!("{ratio:.1} % more instructions per {operation} [{lo:.1}, {hi:.1}]")
-            }
-            WorkVerdict::Fewer => format!(
-                "{:.1} % fewer instructions per {operation} [{:.1}, {:.1}]",
-                -ratio, -hi, -lo
-            ),
-            WorkVerdict::Same => {
-                format!("as many instructions per {operation} ({ratio:+.1} % [{lo:.1}, {hi:.1}])")
-            }
-            WorkVerdict::Inconclusive => format!(
-                "inconclusive: {ratio:+.1} % instructions per {operation} [{lo:.1}, {hi:.1}]"
-            ),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -222,27 +200,18 @@ mod tests {
     }
 
     #[test]
-    fn sentence_names_the_operation_and_the_interval() {
+    fn verdict_follows_from_the_interval() {
         let of = |values: [f64; 3]| Estimate::of(&values).unwrap();
         let rules = WorkRules::default();
         let a = of([3_600.0, 3_601.0, 3_599.0]);
         let b = of([3_899.0, 3_900.0, 3_898.0]);
         let more = compare(&a, &b, &rules);
-        assert_eq!(
-            more.sentence("GET"),
-            "8.3 % more instructions per GET [7.7, 8.9]"
-        );
+        assert_eq!(more.verdict, WorkVerdict::More);
         assert!(more.is_warning(&rules) && !more.is_critical(&rules));
         let fewer = compare(&b, &a, &rules);
-        assert_eq!(
-            fewer.sentence("GET"),
-            "7.7 % fewer instructions per GET [7.1, 8.2]"
-        );
+        assert_eq!(fewer.verdict, WorkVerdict::Fewer);
         assert!(!fewer.is_warning(&rules));
-        assert_eq!(
-            compare(&a, &a, &rules).sentence("GET"),
-            "as many instructions per GET (+0.0 % [-0.6, 0.6])"
-        );
+        assert_eq!(compare(&a, &a, &rules).verdict, WorkVerdict::Same);
         let wide = Estimate {
             deviation: 0.02,
             ..a

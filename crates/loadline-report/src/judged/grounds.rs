@@ -6,6 +6,9 @@ use loadline_measure::gate::{
     RunsFound,
 };
 use loadline_measure::words;
+use loadline_measure::work::{WorkComparison, WorkVerdict};
+
+use crate::paired;
 
 /// The scope of a count of instructions, for every sentence that claims something about it.
 const SCOPE: &str = "work in user space, not time: caches, the kernel and waiting are not in it";
@@ -30,7 +33,7 @@ pub(super) fn evidence(row: &JudgedRow, grounds: &Grounds) -> String {
         Grounds::Repetitions(grounds) => of_repetitions(grounds),
         Grounds::FewOperations => format!("too few operations for {}", row.metric.name()),
         Grounds::Pair { paired, by_chance } => of_pair(row, paired, *by_chance),
-        Grounds::Work(compared) => format!("{} ({SCOPE})", compared.sentence("operation")),
+        Grounds::Work(compared) => format!("{} ({SCOPE})", of_work(compared)),
         Grounds::Incomparable(it) => {
             format!(
                 "not comparable: {} was {} and is {}",
@@ -227,15 +230,37 @@ fn of_single_runs(row: &JudgedRow, change: &Change) -> String {
 /// A comparison in the words of its metric: a cost is higher, not slower.
 fn of_pair(row: &JudgedRow, paired: &Paired, by_chance: bool) -> String {
     let (worse, better) = row.metric.words();
-    let mut text = paired.sentence();
+    let mut text = paired::verdict(paired);
     text = text.replace("slower", worse).replace("faster", better);
     if by_chance {
         text += ", but not significant over all comparisons";
     }
-    if let Some(note) = paired.beside_totals(row.baseline, row.candidate) {
-        text += &format!("; {note}");
+    text + &paired::beside_totals(paired, row.baseline, row.candidate)
+}
+
+/// A comparison of instructions per operation.
+fn of_work(compared: &WorkComparison) -> String {
+    let change = |ratio: f64| (ratio - 1.0) * 100.0;
+    let (ratio, lo, hi) = (
+        change(compared.ratio),
+        change(compared.lo),
+        change(compared.hi),
+    );
+    match compared.verdict {
+        WorkVerdict::More => {
+            format!("{ratio:.1} % more instructions per operation [{lo:.1}, {hi:.1}]")
+        }
+        WorkVerdict::Fewer => format!(
+            "{:.1} % fewer instructions per operation [{:.1}, {:.1}]",
+            -ratio, -hi, -lo
+        ),
+        WorkVerdict::Same => {
+            format!("as many instructions per operation ({ratio:+.1} % [{lo:.1}, {hi:.1}])")
+        }
+        WorkVerdict::Inconclusive => {
+            format!("inconclusive: {ratio:+.1} % instructions per operation [{lo:.1}, {hi:.1}]")
+        }
     }
-    text
 }
 
 fn of_collapse(row: &JudgedRow, collapse: Collapse) -> String {

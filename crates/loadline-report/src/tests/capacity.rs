@@ -51,7 +51,7 @@ fn searched(slo: &str, serve: impl Fn(&Attempt) -> Trial) -> Capacity {
     }
 }
 
-fn with(answer: Capacity) -> Record {
+fn with(mut answer: Capacity) -> Record {
     let run = Run {
         id: "7f3a91".to_owned(),
         version: "0.1.0".to_owned(),
@@ -61,7 +61,7 @@ fn with(answer: Capacity) -> Record {
         ..Run::default()
     };
     let mut record = Record::new(run, fixture::empty().environment);
-    record.findings = capacity_findings("redis-server", &answer);
+    record.findings = capacity_findings("redis-server", &mut answer);
     record.cases = vec![fixture::case("redis-server", "get", 1, 97_000.0)];
     record.answer = Answer::Capacity(Box::new(answer));
     record
@@ -96,8 +96,8 @@ pub(super) fn hostile() -> Record {
 
 /// The sentence of a search whose trials differ from those of [`serve`].
 fn sentence(change: impl Fn(&Attempt, Trial) -> Trial) -> String {
-    let answer = searched("p99<2ms", |attempt| change(attempt, serve(attempt)));
-    capacity_findings("redis-server", &answer)[0].clone()
+    let mut answer = searched("p99<2ms", |attempt| change(attempt, serve(attempt)));
+    capacity_findings("redis-server", &mut answer)[0].clone()
 }
 
 #[test]
@@ -272,8 +272,8 @@ fn spoiled() -> Capacity {
 
 /// The report of a search without a confirmed rate, on a server with a usual address.
 pub(super) fn bounded() -> Record {
-    let answer = spoiled();
-    let findings = capacity_findings("redis://127.0.0.1:6379", &answer);
+    let mut answer = spoiled();
+    let findings = capacity_findings("redis://127.0.0.1:6379", &mut answer);
     Record {
         findings,
         ..with(answer)
@@ -284,8 +284,8 @@ pub(super) fn bounded() -> Record {
 /// one that it is compared with.
 #[test]
 fn sentence_without_a_confirmed_rate_leads_with_the_bounds() {
-    let answer = spoiled();
-    let found = capacity_findings("redis-server", &answer);
+    let mut answer = spoiled();
+    let found = capacity_findings("redis-server", &mut answer);
     let lower = answer.lower.unwrap();
     assert!(lower.held >= 5 && lower.rate < 30_000.0, "{lower:?}");
     let begin = format!(
@@ -307,12 +307,27 @@ fn sentence_without_a_confirmed_rate_leads_with_the_bounds() {
             .iter()
             .any(|note| note.contains("did not run") && note.contains("times per second"))
     );
+    let spoiled = format!("{} of {} trials", answer.noise.spoiled, answer.noise.trials);
+    assert_eq!(answer.limited_because, format!("{spoiled} were spoiled"));
+    let [trials, pauses] = &answer.notes[..] else {
+        panic!("{:?}", answer.notes)
+    };
+    let missed = "missed the limit while the machine was disturbed, and were not counted";
+    assert!(
+        trials.starts_with(&format!("{spoiled} {missed}: ")),
+        "{trials}"
+    );
+    assert!(trials.contains(" by pauses of a CPU (3.6 ms)"), "{trials}");
+    assert!(
+        found.contains(trials) && found.contains(pauses),
+        "{found:?}"
+    );
     for outcome in [Outcome::Drifted, Outcome::OutOfTime, Outcome::Stopped] {
-        let other = Capacity {
+        let mut other = Capacity {
             outcome,
             ..answer.clone()
         };
-        let first = &capacity_findings("redis-server", &other)[0];
+        let first = &capacity_findings("redis-server", &mut other)[0];
         let why = match outcome {
             Outcome::Drifted => {
                 "since this machine became slower during the search (closed loop 97.0k at best, 97.0k at the end)"
@@ -346,7 +361,7 @@ fn lower_bound_without_an_upper_one_is_the_answer_too() {
         spoiled: 12,
     };
     assert_eq!(
-        capacity_findings("redis", &open)[0],
+        capacity_findings("redis", &mut open)[0],
         "redis carries at least 19.2k operations per second with p99 < 2 ms (5 trials held, 12 spoiled). No upper bound was found, since the time was over."
     );
     open.curve[0].trials = open.confirmations;
@@ -363,12 +378,12 @@ fn lower_bound_without_an_upper_one_is_the_answer_too() {
         ..held
     });
     assert_eq!(
-        capacity_findings("redis", &open)[0],
+        capacity_findings("redis", &mut open)[0],
         "redis carries at least 19.2k operations per second with p99 < 2 ms (the undisturbed parts of 8 trials held together, no whole trial did). No upper bound was found, since the time was over."
     );
     open.lower = None;
     assert_eq!(
-        capacity_findings("redis", &open)[0],
+        capacity_findings("redis", &mut open)[0],
         "redis: no rate was seen to keep p99 < 2 ms or to miss it, since the time was over."
     );
 }

@@ -340,7 +340,7 @@ pub(super) fn compare(record: &mut Record, a: usize, b: usize) {
             minimum_detectable_effect: paired.minimum_detectable_effect,
             rounds: paired.rounds as u64,
             verdict: paired.verdict,
-            evidence: paired.sentence(),
+            evidence: crate::paired_evidence(&paired, None, None),
         });
     }
 }

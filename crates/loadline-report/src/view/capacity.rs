@@ -1,7 +1,7 @@
 //! The load that a target carries: sentences for the record, the curve and its table.
 
 use loadline_measure::Metric;
-use loadline_measure::capacity::{Bound, Capacity, LimitedBy, Outcome, Point, Tally};
+use loadline_measure::capacity::{Bound, Capacity, LimitedBy, Noise, Outcome, Point, Tally};
 use loadline_measure::record::Record;
 use loadline_measure::words;
 
@@ -12,32 +12,38 @@ use crate::document::{
     Section, Series, Table, Tone, Unit,
 };
 
-/// The findings of a search as sentences for the record: what is known, with its interval, and why it is no more;
-/// then what else must be known.
+/// Adds the words to the answer of a search: its notes and the evidence for its limit. Returns the findings as
+/// sentences for the record: the interval, why it is not narrower, and the notes.
 #[must_use]
-pub fn capacity_findings(name: &str, answer: &Capacity) -> Vec<String> {
-    let mut findings = match (answer.rate, answer.outcome) {
-        (Some(rate), Outcome::Confirmed) => vec![carried(name, answer, rate)],
-        (_, Outcome::NeverHeld) => vec![not_held(name, answer)],
-        _ => vec![bounded(name, answer), ADVICE.to_owned()],
-    };
-    findings.extend(answer.notes.iter().cloned());
-    findings
+pub fn capacity_findings(name: &str, answer: &mut Capacity) -> Vec<String> {
+    answer.limited_because = limit_evidence(answer);
+    let notes = [spoiled(&answer.noise), pauses(&answer.noise)];
+    answer.notes = notes.into_iter().flatten().collect();
+    let is_decided = answer.outcome.is_decided();
+    let advice = (!is_decided).then(|| ADVICE.to_owned());
+    let findings = std::iter::once(finding(name, answer)).chain(advice);
+    findings.chain(answer.notes.iter().cloned()).collect()
 }
 
 /// The answer of a search, without a full stop.
 pub(super) fn found(record: &Record, answer: &Capacity) -> String {
-    let found = answers(record, answer).swap_remove(0);
+    let found = self::answer(record, answer);
     found.trim_end_matches('.').to_owned()
 }
 
-/// The answer of a search, as the only element.
-pub(super) fn answers(record: &Record, answer: &Capacity) -> Vec<String> {
+/// The answer of a search.
+pub(super) fn answer(record: &Record, answer: &Capacity) -> String {
     let first = record.cases.first();
     let name = first.map_or("the target", |case| &case.subject.name);
-    let mut findings = capacity_findings(name, answer);
-    findings.truncate(1);
-    findings
+    finding(name, answer)
+}
+
+fn finding(name: &str, answer: &Capacity) -> String {
+    match (answer.rate, answer.outcome) {
+        (Some(rate), Outcome::Confirmed) => carried(name, answer, rate),
+        (_, Outcome::NeverHeld) => not_held(name, answer),
+        _ => bounded(name, answer),
+    }
 }
 
 /// A search passes where it has a confirmed answer, and fails where no rate keeps the limit.
@@ -199,6 +205,83 @@ fn limit_sentence(answer: &Capacity) -> String {
         }
         LimitedBy::NotReached => "No higher rate was seen to fail".to_owned(),
     }
+}
+
+/// The figures behind the limit.
+fn limit_evidence(answer: &Capacity) -> String {
+    let percent = |of: fn(&Point) -> Option<f64>| {
+        let most = answer.failing().filter_map(of).reduce(f64::max);
+        most.map_or_else(|| "unknown".to_owned(), whole_percent)
+    };
+    match answer.limited_by {
+        LimitedBy::Noise => {
+            let noise = &answer.noise;
+            format!("{} of {} trials were spoiled", noise.spoiled, noise.trials)
+        }
+        LimitedBy::Unknown if !answer.outcome.is_decided() => {
+            "the search ended before its trials decided".to_owned()
+        }
+        LimitedBy::NotReached => "no higher rate was tried".to_owned(),
+        LimitedBy::Host => {
+            let waited = percent(|point| point.waited);
+            format!("the generator waited for a CPU in {waited} of its time")
+        }
+        _ => format!(
+            "server CPU {}, generator thread {}",
+            percent(|point| point.server_busy),
+            percent(|point| point.client_busy)
+        ),
+    }
+}
+
+/// The spoiled trials by the disturbance that spoiled them.
+fn spoiled(noise: &Noise) -> Option<String> {
+    let ms = |ns: Option<u64>| ns.unwrap_or(0) as f64 / 1e6;
+    let causes = [
+        (
+            noise.paused,
+            format!("pauses of a CPU ({:.1} ms)", ms(noise.pause_ns)),
+        ),
+        (
+            noise.contended,
+            format!(
+                "other processes ({:.0} % of a CPU)",
+                noise.others.unwrap_or(0.0) * 100.0
+            ),
+        ),
+        (
+            noise.late,
+            format!(
+                "a generator that was not busy and yet {:.1} ms late",
+                ms(noise.lag_ns)
+            ),
+        ),
+        (
+            noise.slower,
+            "a machine that was slower than before".to_owned(),
+        ),
+    ];
+    let causes = causes.iter().filter(|(count, _)| *count > 0);
+    let causes: Vec<String> = causes
+        .map(|(count, cause)| format!("{count} by {cause}"))
+        .collect();
+    (noise.spoiled > 0).then(|| {
+        format!(
+            "{} of {} trials missed the limit while the machine was disturbed, and were not counted: {}.",
+            noise.spoiled,
+            noise.trials,
+            causes.join(", ")
+        )
+    })
+}
+
+fn pauses(noise: &Noise) -> Option<String> {
+    (noise.paused > 0).then(|| {
+        format!(
+            "CPUs of this machine did not run {:.1} times per second. Operations that are due during a pause are answered late, so the answer describes the time between pauses.",
+            noise.pauses_per_s
+        )
+    })
 }
 
 /// A share of a CPU, whose tenths mean nothing.

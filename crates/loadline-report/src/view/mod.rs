@@ -18,6 +18,7 @@ mod machine;
 mod method;
 mod page;
 mod proof;
+mod sizes;
 mod summary;
 mod sweep;
 mod tiers;

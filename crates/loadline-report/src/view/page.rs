@@ -69,7 +69,7 @@ impl<'r> Page<'r> {
                 found: capacity::found(record, answer),
                 result: capacity::result(answer),
                 sections: vec![capacity::section(answer)],
-                said: capacity::answers(record, answer),
+                said: vec![capacity::answer(record, answer)],
                 legend: capacity::LEGEND.to_vec(),
                 method: method::of_trials(record),
                 checks: Some(capacity::checks(record, answer)),

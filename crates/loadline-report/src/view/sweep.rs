@@ -409,7 +409,7 @@ impl<'r> Curve<'r> {
             ),
         };
         if let Some(answer) = &self.answer {
-            text += &format!("; {}", answer.sentence());
+            text += &format!("; {}", super::sizes::sentence(answer));
         }
         if let Some(case) = self.recommended() {
             text += &format!(

@@ -52,7 +52,7 @@ fn measure(plan: &CapacityPlan, shell: &Shell) -> Result<Recorded, Failure> {
         session.with_targets(|session, opened| {
             let progress = session.progress(plan.max_time.as_secs());
             let target = &mut opened[0];
-            let answer = Searching {
+            let mut answer = Searching {
                 plan,
                 run_id: &session.run_id,
                 control: &shell.control,
@@ -62,7 +62,7 @@ fn measure(plan: &CapacityPlan, shell: &Shell) -> Result<Recorded, Failure> {
                 findings: Vec::new(),
             }
             .run()?;
-            let sentences = loadline_report::capacity_findings(&target.name, &answer);
+            let sentences = loadline_report::capacity_findings(&target.name, &mut answer);
             session.record.findings.extend(sentences);
             session.record.answer = Answer::Capacity(Box::new(answer));
             Ok(())

@@ -20,7 +20,7 @@ use loadline_measure::record::{
     Tail, TailSummary,
 };
 use loadline_measure::{Error, Metric, outliers, steady};
-use loadline_report::findings;
+use loadline_report::{findings, paired_evidence};
 
 use crate::exit::Failure;
 use crate::plan::{Case, Plan, scenario};
@@ -464,13 +464,6 @@ pub(crate) fn examine_errors(entry: &record::Case) -> Vec<Finding> {
     found
 }
 
-/// The verdict in words, and why the table can show another ratio.
-fn evidence(metric: Metric, paired: &Paired, a: &record::Case, b: &record::Case) -> String {
-    let note = paired.beside_totals(metric.of_case(a), metric.of_case(b));
-    let note = note.map_or_else(String::new, |note| format!("; {note}"));
-    paired.sentence() + &note
-}
-
 /// The metrics that are compared. Of the tails, the corrected one: other processes dominate the raw ones.
 pub(crate) const COMPARED: [Metric; 4] = [
     Metric::Throughput,
@@ -506,7 +499,11 @@ pub(crate) fn compare(record: &mut Record, a: usize, b: usize) -> Result<(), Err
             minimum_detectable_effect: paired.minimum_detectable_effect,
             rounds: paired.rounds as u64,
             verdict: paired.verdict,
-            evidence: evidence(metric, &paired, &record.cases[a], &record.cases[b]),
+            evidence: paired_evidence(
+                &paired,
+                metric.of_case(&record.cases[a]),
+                metric.of_case(&record.cases[b]),
+            ),
         });
     }
     record.doctor.extend(findings(doctor::arms_differ(

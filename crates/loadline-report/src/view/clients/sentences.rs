@@ -5,6 +5,8 @@ use loadline_measure::compare::{Paired, Verdict};
 use loadline_measure::record::Case;
 use loadline_measure::words;
 
+use crate::paired::times;
+
 /// Names that follow a count, up to here.
 const MOST_NAMED: usize = 3;
 
@@ -139,7 +141,7 @@ fn clause(cases: &[Case], clients: &Clients, gain: &Gain, within: Option<&str>) 
     format!(
         "{} is {} as fast with {}{about}{}",
         operation(&cases[gain.own].scenario),
-        gain.throughput.times().unwrap_or_default(),
+        times(&gain.throughput).unwrap_or_default(),
         name(cases, gain.other),
         server_side(gain.server_cpu.as_ref()),
     )
@@ -151,11 +153,10 @@ fn server_side(paired: Option<&Paired>) -> String {
         Some(paired) if paired.verdict == Verdict::Equivalent => {
             ", and the server's CPU time is the same".to_owned()
         }
-        Some(paired) if paired.verdict != Verdict::Inconclusive => {
-            paired.times().map_or_else(String::new, |times| {
+        Some(paired) if paired.verdict != Verdict::Inconclusive => times(paired)
+            .map_or_else(String::new, |times| {
                 format!(", and the server's CPU time is {times} as long")
-            })
-        }
+            }),
         _ => String::new(),
     }
 }

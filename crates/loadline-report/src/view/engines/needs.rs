@@ -7,6 +7,7 @@ use loadline_measure::record::Case;
 use loadline_measure::words;
 
 use super::class;
+use crate::paired::times;
 
 /// One sentence for each need that the measurement can answer. Former records hold theirs.
 pub(super) fn needs(cases: &[Case], engines: &Engines) -> Vec<String> {
@@ -53,7 +54,7 @@ fn lead(cases: &[Case], fastest: &Fastest, has_sizes: bool) -> String {
     let own = || format!("{} with {} per operation", best.subject.name, per_op(best));
     let level: &[usize] = match &fastest.lead {
         Lead::Alone => return format!("{title}: {}, alone in its class", own()),
-        Lead::Ahead { next, by } => match by.times() {
+        Lead::Ahead { next, by } => match times(by) {
             Some(times) => return format!("{title}: {}, {times} as fast as {}", own(), name(next)),
             None => &[],
         },
@@ -159,7 +160,7 @@ fn ratios(claims: &[Claim]) -> Option<String> {
         let why = by
             .interval
             .map_or("with too few rounds to compare", |_| "too noisy to compare");
-        let times = by.times().unwrap_or_else(|| why.to_owned());
+        let times = times(by).unwrap_or_else(|| why.to_owned());
         format!("{} {times}", command(operation))
     });
     let ratios: Vec<String> = ratios.collect();

@@ -14,9 +14,10 @@ use loadline_measure::miss_ratio::MissRatioCurve;
 use loadline_measure::quantile::median;
 use loadline_measure::record::{
     Answer, BatchCost, BatchSize, Bounds, Case, CaseId, CodecCases, Record, TierCases, TierCost,
-    TierVerdict, TieredObject, Tiers,
+    TierOption, TierVerdict, TieredObject, Tiers,
 };
 use loadline_measure::tiers::{call_and_each, options};
+use loadline_report::paired_evidence;
 
 use crate::object::Format;
 use crate::plan::{Arm, Step, TierGroup, TierOp, TiersPlan};
@@ -72,7 +73,11 @@ pub(crate) fn conclude_tiers(record: &mut Record, facts: &TierFacts<'_>) {
     let sides = found.sides(&tiers, &costs);
     let expected = facts.plan.hit_ratio;
     let of_rounds = tiers.iter().map(|tier| reads(&tier.rounds, expected));
-    let options = options(&costs, &sides, &of_rounds.collect::<Vec<_>>());
+    let options = options(&costs, &sides, &of_rounds.collect::<Vec<_>>()).into_iter();
+    let options = options.map(|(option, by)| TierOption {
+        evidence: by.map_or_else(String::new, |by| paired_evidence(&by, None, None)),
+        ..option
+    });
     let reproduced = facts.plan.server().filter(|_| facts.plan.reproduce);
     let (flaws, claims) = reproduced.map_or_else(Default::default, |server| {
         (found.flaws(server), found.claims(server))
@@ -98,7 +103,7 @@ pub(crate) fn conclude_tiers(record: &mut Record, facts: &TierFacts<'_>) {
         load: None,
         costs,
         sides,
-        options,
+        options: options.collect(),
         flaws,
         claims,
     };
