@@ -172,6 +172,27 @@ impl RequestParser {
         }
     }
 
+    /// The length of the buffer at which the argument is complete that it ends in, if the argument's length has been read. The
+    /// buffer is that of the last call, without the bytes that were done with.
+    ///
+    /// ```
+    /// use loadline_resp::{Limits, RequestParser};
+    ///
+    /// let mut parser = RequestParser::new(Limits::default());
+    /// let buf = b"*2\r\n$3\r\nGET\r\n$100\r\nke";
+    /// assert!(parser.parse(buf)?.1.is_none());
+    /// assert_eq!(parser.awaited_len(buf), Some(buf.len() - 2 + 100 + 2));
+    /// # Ok::<(), loadline_resp::Error>(())
+    /// ```
+    #[must_use]
+    pub fn awaited_len(&self, buf: &[u8]) -> Option<usize> {
+        let State::Args { at, .. } = self.state else {
+            return None;
+        };
+        let (bytes, line) = head::length(buf.get(at..)?, b'$')?;
+        at.checked_add(line)?.checked_add(bytes)?.checked_add(2)
+    }
+
     /// Forgets a request that was not complete, for use with another stream of bytes.
     pub fn reset(&mut self) {
         self.state = State::Start { searched: 0 };

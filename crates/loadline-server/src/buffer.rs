@@ -35,6 +35,21 @@ impl Buffer {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Appends bytes of a request that ends where the buffer has a length of `whole`, if that is known. The buffer then grows
+    /// to that length at most; else it doubles, as with [`append`](Self::append).
+    pub(crate) fn append_request(&mut self, bytes: &[u8], whole: Option<usize>) {
+        let needed = self.bytes.len() + bytes.len();
+        if needed > self.bytes.capacity()
+            && let Some(whole) = whole.map(|whole| self.used.saturating_add(whole))
+            && whole >= needed
+        {
+            let doubled = needed.max(2 * self.bytes.capacity());
+            let room = doubled.min(whole) - self.bytes.len();
+            self.bytes.reserve_exact(room);
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
     /// Consumes `count` bytes. The remainder moves to the front only when it is the smaller part, so each
     /// byte moves about once however small the steps are.
     pub(crate) fn advance(&mut self, count: usize) {

@@ -52,6 +52,8 @@ pub(crate) struct Connection {
     bounds: Bounds,
     /// Bytes of replies that count in [`Shared::output_bytes`].
     counted: usize,
+    /// Bytes of memory that count in [`Shared::client_bytes`].
+    weight: usize,
     /// The events that the event loop currently waits for.
     pub(crate) interest: EventFlags,
 }
@@ -109,6 +111,7 @@ impl Connection {
             drain: None,
             bounds,
             counted: 0,
+            weight: 0,
             interest: EventFlags::IN,
         }
     }
@@ -318,6 +321,7 @@ impl Connection {
         let queue = self.session.queue.as_ref();
         set(&gauges.queued, queue.map_or(0, |queue| queue.len() + 1));
         set(&gauges.queued_bytes, queue.map_or(0, Queue::held_bytes));
+        set(&gauges.held, self.session.held_bytes_outside_queue());
         let peak = gauges.output_peak.load(Ordering::Relaxed);
         set(&gauges.output_peak, peak.max(self.output.len()));
     }
@@ -352,9 +356,29 @@ impl Connection {
         self.output.len() + messages
     }
 
+    /// Bytes of memory of the connection, with the messages that wait for it.
+    pub(crate) fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// Whether it stays open when clients use too much memory.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.session.peer.is_kept.load(Ordering::Relaxed)
+    }
+
+    /// Computes the bytes of its memory, and counts them.
+    pub(crate) fn weigh(&mut self, shared: &mut Shared) {
+        let slot = self.session.subscriptions.slot();
+        let messages = slot.map_or(0, |slot| shared.pubsub.mailbox(slot).held_bytes());
+        let bytes = self.session.peer.gauges.total() + messages;
+        shared.client_bytes = shared.client_bytes + bytes - self.weight;
+        self.weight = bytes;
+    }
+
     /// Ends what the state of the server holds about the connection.
     pub(crate) fn forget(&mut self, shared: &mut Shared) {
         self.count(0, shared);
+        shared.client_bytes -= self.weight;
         shared.peers.remove(&self.session.id);
         shared.watched.forget(&mut self.session);
         shared.watched.end_wait(self.session.id);
@@ -531,9 +555,14 @@ impl Connection {
         self.prepare_output(shared);
         if self.input.is_empty() {
             let used = self.execute(bytes, shared, others);
-            self.input.append(&bytes[used..]);
+            if used < bytes.len() {
+                let rest = &bytes[used..];
+                let awaited = self.parser.awaited_len(rest);
+                self.input.append_request(rest, awaited);
+            }
         } else {
-            self.input.append(bytes);
+            let awaited = self.parser.awaited_len(self.input.as_slice());
+            self.input.append_request(bytes, awaited);
             let mut input = std::mem::take(&mut self.input);
             let used = self.execute(input.as_slice(), shared, others);
             input.advance(used);

@@ -19,7 +19,7 @@ const MOST_REQUESTS: usize = 64;
 /// # Panics
 /// If the reply to a request is not exactly one complete reply, as far as the client wants replies.
 pub fn serve(bytes: &[u8]) {
-    let mut shared = Shared::new(None, 10, 6_379, commands::names().count());
+    let mut shared = Shared::new(None, 10, 6_379, commands::places().len());
     let mut session = shared.session(Origin::default());
     let mut parser = RequestParser::new(Limits::default());
     let mut at = 0;

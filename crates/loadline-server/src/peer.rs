@@ -29,9 +29,8 @@ pub(crate) struct Peer {
     pub(crate) user: Mutex<Vec<u8>>,
     pub(crate) database: AtomicUsize,
     pub(crate) resp: AtomicUsize,
-    /// The last command: its index in the table of commands, and that of its subcommand.
+    /// The last command: its place in the statistics plus one; 0 before the first.
     pub(crate) command: AtomicUsize,
-    pub(crate) subcommand: AtomicUsize,
     pub(crate) gauges: Gauges,
     /// The numbers of channels, patterns and channels of shards that it is subscribed to.
     pub(crate) subscriptions: [AtomicUsize; 3],
@@ -39,6 +38,10 @@ pub(crate) struct Peer {
     pub(crate) mailbox: AtomicUsize,
     /// Set to close the connection.
     pub(crate) killed: AtomicBool,
+    /// Whether it stays open when clients use too much memory.
+    pub(crate) is_kept: AtomicBool,
+    /// Whether its commands do not count as uses of keys, except for TOUCH.
+    pub(crate) leaves_uses: AtomicBool,
 }
 
 /// Buffer sizes of a connection at the end of its last turn.
@@ -54,6 +57,8 @@ pub(crate) struct Gauges {
     /// Commands of a transaction plus one, 0 without one, and their bytes.
     pub(crate) queued: AtomicUsize,
     pub(crate) queued_bytes: AtomicUsize,
+    /// Bytes of a command that waits, of watched and tracked keys, and of subscriptions.
+    pub(crate) held: AtomicUsize,
     /// Bytes of pending replies, their peak, and the capacity.
     pub(crate) output: AtomicUsize,
     pub(crate) output_peak: AtomicUsize,
@@ -62,6 +67,22 @@ pub(crate) struct Gauges {
     pub(crate) is_writing: AtomicBool,
     /// Whether a command waits for a key or for the end of a pause.
     pub(crate) is_waiting: AtomicBool,
+}
+
+impl Gauges {
+    /// Bytes of memory of the connection, without messages that wait for it.
+    pub(crate) fn total(&self) -> usize {
+        let parts = [
+            &self.own,
+            &self.input,
+            &self.input_room,
+            &self.arguments,
+            &self.queued_bytes,
+            &self.held,
+            &self.output_room,
+        ];
+        parts.iter().map(|part| part.load(Ordering::Relaxed)).sum()
+    }
 }
 
 impl Peer {

@@ -107,8 +107,12 @@ impl Session {
     /// Bytes of queued commands, watched keys and subscriptions.
     pub(crate) fn held_bytes(&self) -> usize {
         let queued = self.queue.as_ref().map_or(0, Queue::held_bytes);
+        queued + self.held_bytes_outside_queue()
+    }
+
+    pub(crate) fn held_bytes_outside_queue(&self) -> usize {
         let waiting = self.waiting.as_ref().map_or(0, Waiting::held_bytes);
-        queued + waiting + self.watched_bytes + self.prefix_bytes + self.subscriptions.held_bytes
+        waiting + self.watched_bytes + self.prefix_bytes + self.subscriptions.held_bytes
     }
 
     /// Notes after a change of the authentication, the protocol or the subscriptions whether all commands are allowed.

@@ -30,6 +30,7 @@ pub(crate) struct Settings {
     /// The eviction policy at that limit.
     pub(crate) eviction: Eviction,
     pub(crate) output_limits: OutputLimits,
+    pub(crate) maxmemory_clients: ClientLimit,
     /// The fewest replicas for which writes are accepted. There are none, so that every number but 0 refuses all writes.
     pub(crate) min_replicas_to_write: u64,
     /// The most entries of the log of what was denied to users.
@@ -150,6 +151,64 @@ impl OutputLimits {
     }
 }
 
+/// The memory of all clients together at which the largest ones are closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientLimit {
+    /// 0 for no limit.
+    Bytes(u64),
+    /// A share of `maxmemory`.
+    Percent(u64),
+}
+
+impl Default for ClientLimit {
+    fn default() -> Self {
+        Self::Bytes(0)
+    }
+}
+
+impl ClientLimit {
+    /// The smallest limit. With less, no client could change the setting.
+    const LEAST_BYTES: u64 = 128 << 10;
+
+    /// The value as CONFIG GET shows it.
+    pub(crate) fn text(self) -> String {
+        match self {
+            Self::Bytes(bytes) => bytes.to_string(),
+            Self::Percent(percent) => format!("{percent}%"),
+        }
+    }
+
+    /// Reads a value of CONFIG SET.
+    ///
+    /// # Errors
+    /// The texts of Redis.
+    pub(crate) fn parse(value: &[u8]) -> Result<Self, &'static str> {
+        const MOST: &str = "percentage argument must be less or equal to 100";
+        if let Some(bytes) = memory_bytes(value) {
+            // Redis takes a number of 64 bits for a negative one, which is how it keeps percentages.
+            let bytes = i64::try_from(bytes).map_err(|_| MOST)?;
+            return Ok(Self::Bytes(bytes.unsigned_abs()));
+        }
+        let percent = value.strip_suffix(b"%");
+        let percent = percent.and_then(|number| std::str::from_utf8(number).ok());
+        let percent = percent.and_then(|number| number.parse().ok());
+        match percent.ok_or("argument must be a memory or percent value")? {
+            0 => Ok(Self::Bytes(0)),
+            percent @ 1..=100 => Ok(Self::Percent(percent)),
+            _ => Err(MOST),
+        }
+    }
+
+    /// The limit in bytes, if there is one; a share of a `maxmemory` of 0 is none.
+    pub(crate) fn bytes(self, maxmemory: u64) -> Option<u64> {
+        let bytes = match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => (u128::from(maxmemory) * u128::from(percent) / 100) as u64,
+        };
+        (bytes > 0).then_some(bytes.max(Self::LEAST_BYTES))
+    }
+}
+
 /// The eviction policy at the memory limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Eviction {
@@ -230,6 +289,7 @@ impl Default for Settings {
             maxmemory: 0,
             eviction: Eviction::None,
             output_limits: OutputLimits::default(),
+            maxmemory_clients: ClientLimit::default(),
             min_replicas_to_write: 0,
             acllog_max_len: 128,
             tracking_table_max_keys: 1_000_000,
@@ -364,6 +424,26 @@ mod tests {
         limits.parse(b"PubSub 2kb 1k 5  normal 1mb 0 0").unwrap();
         let changed = "normal 1048576 0 0 slave 268435456 67108864 60 pubsub 2048 1000 5";
         assert_eq!(limits.text(), changed);
+    }
+
+    #[test]
+    fn limit_of_clients_is_bytes_or_a_share_of_maxmemory() {
+        for (text, shown, bytes) in [
+            ("0", "0", None),
+            ("0%", "0", None),
+            ("1", "1", Some(128 << 10)),
+            ("1mb", "1048576", Some(1 << 20)),
+            ("5%", "5%", Some(5 << 20)),
+            ("100%", "100%", Some(100 << 20)),
+        ] {
+            let limit = ClientLimit::parse(text.as_bytes()).unwrap();
+            assert_eq!(limit.text(), shown);
+            assert_eq!(limit.bytes(100 << 20), bytes, "{text}");
+        }
+        for wrong in ["", "%", "-1", "101%", "1.5%", "x", "9223372036854775808"] {
+            assert!(ClientLimit::parse(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+        assert_eq!(ClientLimit::Percent(5).bytes(0), None);
     }
 
     #[test]

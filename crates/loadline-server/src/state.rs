@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) pubsub: PubSub,
     /// Bytes of replies that sockets did not take.
     pub(crate) output_bytes: usize,
+    /// Bytes of memory of the connections, while `maxmemory-clients` limits them.
+    pub(crate) client_bytes: usize,
     /// The log, for a server with a directory.
     pub(crate) persistence: Option<Persistence>,
     /// All connections, by their ids.
@@ -309,6 +311,7 @@ impl Shared {
             watched: Watched::default(),
             pubsub: PubSub::default(),
             output_bytes: 0,
+            client_bytes: 0,
             persistence: None,
             peers: BTreeMap::new(),
             killed: false,
@@ -441,6 +444,20 @@ impl Shared {
     /// that are being filled.
     pub(crate) fn data_bytes(&self) -> usize {
         self.databases.iter().map(Keyspace::charged_bytes).sum()
+    }
+
+    /// The limit of the memory of all clients, if there is one.
+    #[inline]
+    pub(crate) fn client_limit(&self) -> Option<u64> {
+        let settings = &self.settings;
+        settings.maxmemory_clients.bytes(settings.maxmemory)
+    }
+
+    /// Sets whether commands count as uses of the keys that they find.
+    pub(crate) fn count_uses(&mut self, counts: bool) {
+        for database in &mut self.databases {
+            database.count_uses(counts);
+        }
     }
 
     /// Bytes of output that waits for its connections.

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub(crate) struct Stats {
     pub(crate) connections: u64,
     pub(crate) rejected_connections: u64,
+    /// Connections closed because of `maxmemory-clients`.
+    pub(crate) evicted_clients: u64,
     pub(crate) commands: u64,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
@@ -19,10 +21,10 @@ pub(crate) struct Stats {
     pub(crate) errors: BTreeMap<String, u64>,
     /// Failures of the command that runs, if it has written errors into its own reply, as scripts do.
     pub(crate) own_failures: u64,
-    /// Statistics by command, in the order of [`crate::commands::names`].
+    /// Statistics by command and subcommand, in the order of [`crate::commands::places`].
     pub(crate) calls: Vec<CallStat>,
-    /// Times of measured calls, by the indexes of command and subcommand.
-    pub(crate) histograms: BTreeMap<(usize, usize), Histogram>,
+    /// Times of measured calls, by the places of commands and subcommands.
+    pub(crate) histograms: BTreeMap<usize, Histogram>,
     pub(crate) commands_rate: Rate,
     pub(crate) input_rate: Rate,
     pub(crate) output_rate: Rate,
@@ -44,6 +46,7 @@ impl Stats {
         Self {
             connections: 0,
             rejected_connections: 0,
+            evicted_clients: 0,
             commands: 0,
             bytes_in: 0,
             bytes_out: 0,

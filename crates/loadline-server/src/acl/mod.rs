@@ -7,7 +7,7 @@ mod rules;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-pub(crate) use catalogue::{CATEGORIES, Catalogue, category};
+pub(crate) use catalogue::{CATEGORIES, Catalogue, Item, category};
 pub(crate) use log::{AclLog, Denial, Entry};
 pub(crate) use rules::{KeyPattern, Selector, User, has_spaces, merged};
 

@@ -11,6 +11,9 @@ pub(super) const TABLE: &[Known] = &[
         Err("ERR FAILOVER requires connected replicas.".into())
     }),
     other("MODULE", -2, module).with(&[sub("LIST", 2, "\nReturn a list of loaded modules.")]),
+];
+
+pub(super) const CLUSTER: &[Known] = &[
     other("CLUSTER", -2, no_cluster).with(&[
         sub("ADDSLOTS", -3, ""),
         sub("ADDSLOTSRANGE", -4, ""),

@@ -114,7 +114,7 @@ pub(crate) fn wake(
         return false;
     }
     if let Err(refusal) = outcome {
-        call.shared.stats.calls[found.index].failed += 1;
+        call.shared.stats.calls[found.place(&borrowed)].failed += 1;
         call.refuse(&refusal);
     }
     if call.shared.slow.is_noted(took) {

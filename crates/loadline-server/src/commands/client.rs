@@ -6,7 +6,7 @@ use super::connection::check_name;
 use super::numbers::integer;
 use super::pause::pause;
 use super::refusal::{Refusal, SYNTAX, no_such_form, shown};
-use super::{Call, Known, Words, is, other, sub, tracking};
+use super::{Call, Known, Words, is, other, places, sub, tracking};
 use crate::peer::Peer;
 use crate::pubsub::Kind;
 use crate::session::Replies;
@@ -40,12 +40,12 @@ pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client).with(&[
     sub(
         "NO-EVICT",
         3,
-        "(ON|OFF)\nAccepted for clients that send it. No connection is ever evicted.",
+        "(ON|OFF)\nProtect current client connection from eviction.",
     ),
     sub(
         "NO-TOUCH",
         3,
-        "(ON|OFF)\nAccepted for clients that send it. The time of the last access to a key is not kept.",
+        "(ON|OFF)\nWill not touch LRU/LFU stats when this mode is on.",
     ),
     sub(
         "PAUSE",
@@ -143,15 +143,29 @@ fn client(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         }
         // A command of Redis 7.2 that current clients send on connecting.
         [_, word, _, _] if is(word, "SETINFO") => call.reply().ok(),
-        [_, word, switch] if is(word, "NO-EVICT") || is(word, "NO-TOUCH") => {
-            if !is(switch, "ON") && !is(switch, "OFF") {
-                return Err(SYNTAX.into());
-            }
+        [_, word, switch] if is(word, "NO-EVICT") => {
+            let is_on = on_or_off(switch)?;
+            let peer = &call.session.peer;
+            peer.is_kept.store(is_on, Ordering::Relaxed);
+            call.reply().ok();
+        }
+        [_, word, switch] if is(word, "NO-TOUCH") => {
+            let is_on = on_or_off(switch)?;
+            let peer = &call.session.peer;
+            peer.leaves_uses.store(is_on, Ordering::Relaxed);
             call.reply().ok();
         }
         _ => return Err(no_such_form(words)),
     }
     Ok(())
+}
+
+fn on_or_off(word: &[u8]) -> Result<bool, Refusal> {
+    match () {
+        () if is(word, "ON") => Ok(true),
+        () if is(word, "OFF") => Ok(false),
+        () => Err(SYNTAX.into()),
+    }
 }
 
 /// Sets whether the client receives replies. Unwanted replies are not produced at all.
@@ -203,6 +217,8 @@ pub(super) fn line(call: &Call<'_>, peer: &Peer) -> String {
         ),
         ('d', has_changed),
         ('U', peer.is_unix),
+        ('e', peer.is_kept.load(Ordering::Relaxed)),
+        ('T', peer.leaves_uses.load(Ordering::Relaxed)),
     ] {
         flags.extend(holds.then_some(flag));
     }
@@ -211,13 +227,8 @@ pub(super) fn line(call: &Call<'_>, peer: &Peer) -> String {
     }
     let (input, input_room) = (get(&gauges.input), get(&gauges.input_room));
     let (arguments, output_room) = (get(&gauges.arguments), get(&gauges.output_room));
-    let total = get(&gauges.own)
-        + input
-        + input_room
-        + arguments
-        + queued_bytes
-        + output_room
-        + message_bytes;
+    let total = gauges.total() + queued_bytes - get(&gauges.queued_bytes) + message_bytes;
+    let command = get(&peer.command).checked_sub(1);
     let is_writing = gauges.is_writing.load(Ordering::Relaxed);
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} ssub={} \
@@ -239,7 +250,7 @@ pub(super) fn line(call: &Call<'_>, peer: &Peer) -> String {
         get(&gauges.output_peak),
         get(&gauges.output),
         if is_writing { "rw" } else { "r" },
-        super::full_name(get(&peer.command), get(&peer.subcommand)),
+        command.map_or("NULL", |place| &places()[place]),
         String::from_utf8_lossy(&peer.user()),
         tracking::redirect(call.shared, peer.id),
         get(&peer.resp),

@@ -11,7 +11,7 @@ use super::{Call, Words, is};
 use crate::listen::KEEP_ALIVE;
 use crate::notify::Classes;
 use crate::persistence::Persistence;
-use crate::settings::{Eviction, NAMES, Settings, Unit, memory_bytes};
+use crate::settings::{ClientLimit, Eviction, NAMES, Settings, Unit, memory_bytes};
 use crate::state::DATABASES;
 use crate::stats::{Gone, Stats};
 
@@ -20,6 +20,9 @@ const LIST_SIZE: [&str; 2] = ["list-max-listpack-size", "list-max-ziplist-size"]
 
 /// The name of the eviction setting.
 const POLICY: &str = "maxmemory-policy";
+
+/// The name of the setting for the memory of all clients.
+const CLIENTS: &str = "maxmemory-clients";
 
 /// The name of the setting for the limits of outputs.
 const OUTPUT: &str = "client-output-buffer-limit";
@@ -90,6 +93,7 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
         .chain([(SLOWER, slower.to_string())])
         .chain([(EVENTS, call.shared.settings.notified.text())])
         .chain([(OUTPUT, call.shared.settings.output_limits.text())])
+        .chain([(CLIENTS, call.shared.settings.maxmemory_clients.text())])
         .chain(changeable)
         .collect()
 }
@@ -206,6 +210,7 @@ fn set_plain(changed: &mut Settings, name: &str, given: &[u8]) -> Result<bool, S
             SLOWER => changed.slowlog_log_slower_than = whole()?.max(-1),
             EVENTS => changed.notified = Classes::parse(given)?,
             OUTPUT => changed.output_limits.parse(given)?,
+            CLIENTS => changed.maxmemory_clients = ClientLimit::parse(given)?,
             _ => return Ok(false),
         }
     }

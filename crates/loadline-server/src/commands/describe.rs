@@ -3,8 +3,9 @@
 use super::glob::glob;
 use super::refusal::{Refusal, SYNTAX, lower, no_such_form};
 use super::reply::Reply;
-use super::table::keys_at;
+use super::table::{keys_at, name_of};
 use super::{Access, Call, FAMILIES, Keys, Known, Words, all, find, fits, is, names, other, sub};
+use crate::acl::{Catalogue, Item};
 
 pub(super) const TABLE: &[Known] = &[other("COMMAND", -1, command).with(&[
     sub(
@@ -15,7 +16,7 @@ pub(super) const TABLE: &[Known] = &[other("COMMAND", -1, command).with(&[
     sub(
         "DOCS",
         -2,
-        "[<command-name> ...]\nReturn the group of each command. Summaries are empty.",
+        "[<command-name> ...]\nReturn the summary, the first version of Redis and the group of each command.",
     ),
     sub(
         "GETKEYS",
@@ -67,37 +68,68 @@ fn command(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Writes the ten fields of Redis 7. The only flags are those for reading and writing; ACL categories, hints
-/// and subcommands are empty.
+/// Writes the ten fields of Redis 7. Of the flags, those are given that follow from the categories; hints and specifications of
+/// keys are empty.
 fn describe(reply: &mut Reply<'_>, known: &Known) {
-    reply.array(10);
-    reply.bulk(lower(known.name.as_bytes()).as_bytes());
-    reply.integer(i64::from(known.arity));
-    match known.access {
-        Access::Read => {
-            reply.set(1);
-            reply.simple("readonly");
-        }
-        Access::Write => {
-            reply.set(1);
-            reply.simple("write");
-        }
-        Access::None => reply.set(0),
-    }
-    let (first, last, step) = match known.keys {
-        Keys::At(first, last, step) => (first, last, step),
-        Keys::Sort | Keys::OneAndStored(_) | Keys::TargetAndCounted => (1, 1, 1),
-        Keys::TargetAndSources => (1, -1, 1),
-        Keys::None | Keys::Counted(_) | Keys::CountedOrNone(_) | Keys::Streams => (0, 0, 0),
+    let keys = match known.keys {
+        Keys::At(first, last, step) => [first, last, step],
+        Keys::Sort | Keys::OneAndStored(_) | Keys::TargetAndCounted => [1, 1, 1],
+        Keys::TargetAndSources => [1, -1, 1],
+        Keys::None | Keys::Counted(_) | Keys::CountedOrNone(_) | Keys::Streams => [0; 3],
     };
-    for position in [first, last, step] {
-        reply.integer(i64::from(position));
+    let subs = 1..known.places();
+    // A command with subcommands has no keys of its own.
+    begin(reply, known, 0, if subs.is_empty() { keys } else { [0; 3] });
+    reply.array(subs.len());
+    for sub in subs {
+        // Two words are the names alone.
+        let has_keys = known.sub_arity(sub) != 2;
+        begin(reply, known, sub, if has_keys { keys } else { [0; 3] });
+        reply.array(0);
     }
-    reply.set(0);
-    (0..3).for_each(|_| reply.array(0));
 }
 
-/// Writes the group of each command, by which redis-cli sorts its help. The summary is empty.
+/// Writes all fields of a command or a subcommand but the last one.
+fn begin(reply: &mut Reply<'_>, known: &Known, sub: usize, keys: [i32; 3]) {
+    let name = name_of(known, sub);
+    let categories: Vec<&str> =
+        item(&name).map_or_else(Vec::new, |item| item.categories().collect());
+    let is_in = |category: &str| categories.contains(&category);
+    let flags = [
+        (
+            "readonly",
+            is_in("read") || is_in("scripting") && known.access == Access::Read,
+        ),
+        ("write", is_in("write")),
+        // LASTSAVE and ROLE are in the category alone.
+        ("admin", is_in("admin") && !is_in("fast")),
+        ("pubsub", is_in("pubsub")),
+        ("fast", is_in("fast")),
+        ("blocking", is_in("blocking")),
+    ];
+    let flags = flags.iter().filter(|(_, holds)| *holds);
+    reply.array(10);
+    reply.bulk(name.as_bytes());
+    reply.integer(i64::from(known.sub_arity(sub)));
+    reply.set(flags.clone().count());
+    flags.for_each(|(flag, _)| reply.simple(flag));
+    for position in keys {
+        reply.integer(i64::from(position));
+    }
+    reply.set(categories.len());
+    for category in categories {
+        reply.simple(&format!("@{category}"));
+    }
+    (0..2).for_each(|_| reply.array(0));
+}
+
+fn item(name: &str) -> Option<&'static Item> {
+    let catalogue = Catalogue::get();
+    let place = catalogue.place(name.as_bytes())?;
+    Some(&catalogue.items[place])
+}
+
+/// Writes the summary, the first version and the group of each command, and of its subcommands.
 fn docs(reply: &mut Reply<'_>, names: &[&[u8]]) {
     let is_asked =
         |known: &Known| names.is_empty() || names.iter().any(|name| is(name, known.name));
@@ -108,12 +140,27 @@ fn docs(reply: &mut Reply<'_>, names: &[&[u8]]) {
         .collect();
     reply.map(asked.len());
     for (group, known) in asked {
-        reply.bulk(lower(known.name.as_bytes()).as_bytes());
-        reply.map(2);
-        for (field, value) in [("summary", ""), ("group", group)] {
-            reply.bulk(field.as_bytes());
-            reply.bulk(value.as_bytes());
+        let places = known.places();
+        document(reply, known, 0, group, 3 + usize::from(places > 1));
+        if places > 1 {
+            reply.bulk(b"subcommands");
+            reply.map(places - 1);
+            for sub in 1..places {
+                document(reply, known, sub, group, 3);
+            }
         }
+    }
+}
+
+/// Writes the name of a command or a subcommand, and the first three of its fields.
+fn document(reply: &mut Reply<'_>, known: &Known, sub: usize, group: &str, fields: usize) {
+    let name = name_of(known, sub);
+    let (summary, since) = item(&name).map_or(("", ""), |item| (item.summary, item.since));
+    reply.bulk(name.as_bytes());
+    reply.map(fields);
+    for (field, value) in [("summary", summary), ("since", since), ("group", group)] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
     }
 }
 

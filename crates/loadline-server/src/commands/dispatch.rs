@@ -8,7 +8,7 @@ use loadline_resp::encode::Sink as _;
 
 use super::call::Call;
 use super::refusal::{self, Refusal};
-use super::table::{Access, Found, Known, fits, subcommand};
+use super::table::{Access, Found, Known, fits};
 use super::{Words, find, help, is, scripts, transactions};
 use crate::buffer::{Output, Part};
 use crate::others::Others;
@@ -146,14 +146,14 @@ impl Call<'_> {
             && !scripts::is_for_busy_server(found.known, words)
         {
             let refusal = script.refusal();
-            self.shared.stats.calls[found.index].rejected += 1;
+            self.count_rejected(found, words);
             return Err(refusal);
         }
         if self.shared.settings.maxmemory > 0
             && self.is_growing(found.known)
             && !self.shared.make_room()
         {
-            self.shared.stats.calls[found.index].rejected += 1;
+            self.count_rejected(found, words);
             return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
         }
         Ok(found)
@@ -163,29 +163,28 @@ impl Call<'_> {
     pub(super) fn admit_any_size(&mut self, words: Words<'_>) -> Result<Found, Refusal> {
         let found = find(words[0]).ok_or_else(|| refusal::unknown(words))?;
         let known = found.known;
-        let stat = &mut self.shared.stats.calls[found.index];
         if !fits(known.arity, words.len()) {
-            stat.rejected += 1;
+            self.count_rejected(found, words);
             return Err(refusal::wrong_number(known.name));
         }
         if let ([_, second, ..], [_, ..]) = (words, known.subcommands) {
-            let refusal = match known.subcommand(second) {
-                Some((_, arity)) if fits(arity, words.len()) => None,
-                Some((name, _)) => Some(refusal::wrong_number(&format!("{}|{name}", known.name))),
-                None => Some(refusal::unknown_subcommand(words)),
-            };
-            if let Some(refusal) = refusal {
-                stat.rejected += 1;
-                return Err(refusal);
+            match known.subcommand(second) {
+                Some((_, arity)) if fits(arity, words.len()) => {}
+                Some((name, _)) => {
+                    self.count_rejected(found, words);
+                    let name = format!("{}|{name}", known.name);
+                    return Err(refusal::wrong_number(&name));
+                }
+                None => return Err(refusal::unknown_subcommand(words)),
             }
         }
         let is_free = self.session.is_free && self.shared.acl.is_plain();
         if !is_free && let Some(refusal) = self.restriction(known, words) {
-            self.shared.stats.calls[found.index].rejected += 1;
+            self.count_rejected(found, words);
             return Err(refusal);
         }
         if self.session.queue.is_some() && transactions::is_forbidden(known.name) {
-            self.shared.stats.calls[found.index].rejected += 1;
+            self.count_rejected(found, words);
             return Err("ERR Command not allowed inside a transaction".into());
         }
         if self.is_writing(known) {
@@ -193,11 +192,17 @@ impl Call<'_> {
             let short = || self.shared.short_of_replicas();
             let refusal = refusal.or_else(|| short().filter(|_| self.needs_replicas(known)));
             if let Some(refusal) = refusal {
-                self.shared.stats.calls[found.index].rejected += 1;
+                self.count_rejected(found, words);
                 return Err(refusal);
             }
         }
         Ok(found)
+    }
+
+    /// Counts a call that was refused.
+    #[cold]
+    pub(super) fn count_rejected(&mut self, found: Found, words: Words<'_>) {
+        self.shared.stats.calls[found.place(words)].rejected += 1;
     }
 
     /// Whether a command changes the data, directly or by a transaction.
@@ -234,14 +239,13 @@ impl Call<'_> {
     /// Runs a command and counts it. The first calls and then one in a few are timed, because reading the
     /// clock takes a large part of a short command's time.
     pub(super) fn perform(&mut self, found: Found, words: Words<'_>) {
-        let stat = &self.shared.stats.calls[found.index];
+        let place = found.place(words);
+        let stat = &self.shared.stats.calls[place];
         let is_measured = found.is_measured || self.shared.slow.measures_all();
         let weight = if is_measured { 1 } else { stat.weight() };
         let begun = (is_measured || stat.is_timed()).then(Instant::now);
         let peer = &self.session.peer;
-        peer.command.store(found.index, Ordering::Relaxed);
-        peer.subcommand
-            .store(subcommand(found.known, words), Ordering::Relaxed);
+        peer.command.store(place + 1, Ordering::Relaxed);
         self.session.has_seen_data |= self.sees_unsynced(found.known, words);
         let is_shown = self.shared.monitors.are_used();
         // Scripts come in front of the commands that they call, others behind: a transaction too, and SELECT.
@@ -249,26 +253,29 @@ impl Call<'_> {
         if comes_first {
             self.show_to_monitors(found.known, words);
         }
-        let outcome = self.handle_noting(found.known, words);
+        let outcome = match self.session.peer.leaves_uses.load(Ordering::Relaxed) {
+            false => self.handle_noting(found.known, words),
+            true => self.handle_leaving_uses(found.known, words),
+        };
         if is_shown && !comes_first {
             self.show_to_monitors(found.known, words);
         }
         self.shared.stats.commands += 1;
-        let stat = &mut self.shared.stats.calls[found.index];
+        let stat = &mut self.shared.stats.calls[place];
         stat.calls += 1;
         if let Some(begun) = begun {
             let took = begun.elapsed();
             stat.timed += 1;
             stat.time += took;
-            self.count_time(found, words, took, weight);
+            self.count_time(place, took, weight);
             if self.shared.slow.is_noted(took) && self.session.waiting.is_none() {
                 self.note_slow(found, words, took);
             }
         }
         let own_failures = std::mem::take(&mut self.shared.stats.own_failures);
-        self.shared.stats.calls[found.index].failed += own_failures;
+        self.shared.stats.calls[place].failed += own_failures;
         if let Err(refusal) = outcome {
-            self.shared.stats.calls[found.index].failed += 1;
+            self.shared.stats.calls[place].failed += 1;
             self.refuse(&refusal);
         }
         if self.session.is_tracking {
@@ -296,6 +303,15 @@ impl Call<'_> {
         } else {
             self.handle(known, words)
         }
+    }
+
+    /// Runs the function of a command for a client whose commands are no uses of keys (CLIENT NO-TOUCH).
+    #[cold]
+    fn handle_leaving_uses(&mut self, known: &Known, words: Words<'_>) -> Result<(), Refusal> {
+        self.shared.count_uses(known.name == "TOUCH");
+        let outcome = self.handle_noting(known, words);
+        self.shared.count_uses(true);
+        outcome
     }
 
     pub(super) fn handle(&mut self, known: &Known, words: Words<'_>) -> Result<(), Refusal> {

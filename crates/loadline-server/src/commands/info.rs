@@ -8,7 +8,7 @@ use nix::sys::time::TimeVal;
 
 use super::refusal::Refusal;
 use super::scripts::{Usage, functions};
-use super::{Call, Words, is, names};
+use super::{Call, Words, is, places};
 use crate::REDIS_VERSION;
 use crate::pubsub::Kind;
 use crate::state::{DATABASES, Shared};
@@ -212,6 +212,7 @@ fn stats(shared: &Shared, out: &mut String) {
     let (expired, evicted) = (shared.expired(), shared.evicted());
     line(out, "expired_keys", expired - stats.gone_before.expired);
     line(out, "evicted_keys", evicted - stats.gone_before.evicted);
+    line(out, "evicted_clients", stats.evicted_clients);
     line(out, "keyspace_hits", stats.hits);
     line(out, "keyspace_misses", stats.misses);
     for (name, kind) in [
@@ -261,7 +262,7 @@ fn cpu(_: &Shared, out: &mut String) {
 
 /// Calls are counted exactly; their time is estimated from the timed ones.
 fn command_stats(shared: &Shared, out: &mut String) {
-    for (name, stat) in names().zip(&shared.stats.calls) {
+    for (name, stat) in places().iter().zip(&shared.stats.calls) {
         if stat.calls + stat.rejected == 0 {
             continue;
         }
@@ -269,7 +270,7 @@ fn command_stats(shared: &Shared, out: &mut String) {
         let per_call = microseconds / stat.calls.max(1) as f64;
         line(
             out,
-            &format!("cmdstat_{}", name.to_ascii_lowercase()),
+            &format!("cmdstat_{name}"),
             format!(
                 "calls={},usec={microseconds:.0},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}",
                 stat.calls, stat.rejected, stat.failed

@@ -7,7 +7,7 @@ use rand::seq::IndexedRandom;
 use super::glob::glob;
 use super::numbers::{integer, small_integer};
 use super::refusal::{NO_DATABASE, NO_KEY, Refusal, SYNTAX, no_such_form};
-use super::{ALL, Call, Keys, Known, ONE, TWO, Words, is, other, read, scan, sub, write};
+use super::{ALL, Call, Keys, Known, ONE, TWO, Words, is, read, scan, sub, write};
 use crate::state::DATABASES;
 
 pub(super) const TABLE: &[Known] = &[
@@ -45,11 +45,6 @@ pub(super) const TABLE: &[Known] = &[
             "<key>\nReturn the number of references of the value associated with the specified\n<key>.",
         ),
     ]),
-    other("DBSIZE", 1, |call, _| {
-        let keys = call.store().len();
-        call.reply().count(keys);
-        Ok(())
-    }),
 ];
 
 fn del(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {

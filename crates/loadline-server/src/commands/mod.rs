@@ -116,6 +116,7 @@ const FAMILIES: &[(&str, &[Known])] = &[
     ("server", slow::TABLE),
     ("server", monitor::TABLE),
     ("server", absent::TABLE),
+    ("cluster", absent::CLUSTER),
     ("transactions", transactions::TABLE),
     ("pubsub", pubsub::TABLE),
 ];
@@ -124,44 +125,45 @@ fn all() -> impl Iterator<Item = &'static Known> {
     FAMILIES.iter().flat_map(|(_, table)| *table)
 }
 
-/// The name of a command with its subcommand, if any.
-fn full_name(command: usize, subcommand: usize) -> String {
-    let Some(known) = all().nth(command) else {
-        return "NULL".to_owned();
-    };
-    name_of(known, subcommand)
-}
-
-/// The names of all commands, in the order of their statistics.
+/// The names of all commands.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     all().map(|known| known.name)
 }
 
+/// The names of all commands and subcommands in lower case, in the order of their statistics: a command, its subcommands, and HELP
+/// if it has some.
+pub(crate) fn places() -> &'static [String] {
+    static PLACES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let places = |known: &'static Known| (0..known.places()).map(|sub| name_of(known, sub));
+        all().flat_map(places).collect()
+    });
+    &PLACES
+}
+
 fn find(name: &[u8]) -> Option<Found> {
     static BY_NAME: LazyLock<HashMap<u128, Found>> = LazyLock::new(|| {
-        all()
-            .enumerate()
-            .filter_map(|(index, known)| {
-                let key = number(known.name.as_bytes())?;
-                Some((key, found_at(index, known)))
-            })
+        all_found()
+            .filter_map(|found| Some((number(found.known.name.as_bytes())?, found)))
             .collect()
     });
     if name.len() <= LONGEST_NUMBER {
         return BY_NAME.get(&number(name)?).copied();
     }
     // There are only two such names.
-    let mut all = all().enumerate();
-    let (index, known) = all.find(|(_, known)| is(name, known.name))?;
-    Some(found_at(index, known))
+    all_found().find(|found| is(name, found.known.name))
 }
 
-fn found_at(index: usize, known: &'static Known) -> Found {
-    Found {
-        index,
-        known,
-        is_measured: slow::is_measured(known.name),
-    }
+fn all_found() -> impl Iterator<Item = Found> {
+    let mut next = 0;
+    all().map(move |known| {
+        let first = next;
+        next += known.places();
+        Found {
+            first,
+            known,
+            is_measured: slow::is_measured(known.name),
+        }
+    })
 }
 
 #[cfg(test)]
@@ -177,6 +179,25 @@ mod tests {
         for name in [&b"GETT"[..], b"", b"GET\0", b"A-NAME-LONGER-THAN-ANY"] {
             assert!(find(name).is_none());
         }
+    }
+
+    #[test]
+    fn commands_and_subcommands_have_places_of_their_own() {
+        for (words, name) in [
+            (&[&b"get"[..], b"k"][..], "get"),
+            (&[b"CLIENT"], "client"),
+            (&[b"CLIENT", b"caching", b"yes"], "client|caching"),
+            (&[b"Client", b"unpause"], "client|unpause"),
+            (&[b"CLIENT", b"help"], "client|help"),
+            (&[b"CLIENT", b"nothing"], "client"),
+        ] {
+            let found = find(words[0]).unwrap();
+            assert_eq!(places()[found.place(words)], name);
+        }
+        let mut names = places().to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), places().len());
     }
 
     #[test]

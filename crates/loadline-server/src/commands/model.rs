@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use loadline_resp::{Limits, RequestParser, Skipper, encode};
 use proptest::prelude::*;
 
-use super::{execute, names, release};
+use super::{execute, names, places, release};
 use crate::buffer::Output;
 use crate::others::Nobody;
 use crate::peer::Origin;
@@ -23,7 +23,7 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new() -> Self {
-        let mut shared = Shared::new(None, 1, 0, names().count());
+        let mut shared = Shared::new(None, 1, 0, places().len());
         shared.now = 1_000_000;
         let session = shared.session(Origin::default());
         Self {

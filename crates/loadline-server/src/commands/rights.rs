@@ -90,12 +90,7 @@ impl<'w> Wish<'w> {
 
 /// The name of a command with its subcommand, HELP included.
 fn shown(known: &Known, words: Words<'_>) -> String {
-    match words {
-        [_, second] if !known.subcommands.is_empty() && is(second, "HELP") => {
-            format!("{}|help", known.name.to_ascii_lowercase())
-        }
-        _ => name_of(known, subcommand(known, words)),
-    }
+    name_of(known, subcommand(known, words))
 }
 
 /// The access of commands to their key that depends on their options.

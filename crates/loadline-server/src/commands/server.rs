@@ -42,6 +42,11 @@ pub(super) const TABLE: &[Known] = &[
         flush(call, words, databases)
     }),
     write("SWAPDB", 3, Keys::None, swap),
+    other("DBSIZE", 1, |call, _| {
+        let keys = call.store().len();
+        call.reply().count(keys);
+        Ok(())
+    }),
     other("TIME", 1, time),
     // There are no replicas.
     other("ROLE", 1, |call, _| {

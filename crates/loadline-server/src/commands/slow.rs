@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::numbers::integer;
 use super::refusal::{Refusal, lower, no_such_form};
-use super::table::{Found, name_of, subcommand};
-use super::{Call, Known, Words, all, is, other, sub};
+use super::table::Found;
+use super::{Call, Known, Words, is, other, places, sub};
 use crate::peer::Peer;
 use crate::slow::{SlowCommand, shortened};
 use crate::stats::Histogram;
@@ -362,14 +362,12 @@ fn report(call: &Call<'_>) -> String {
 fn histograms(call: &mut Call<'_>, names: &[&[u8]]) {
     let mut shown: Vec<(String, Histogram)> = Vec::new();
     let histograms = &call.shared.stats.histograms;
-    for ((index, sub), histogram) in histograms {
-        let Some(known) = all().nth(*index) else {
-            continue;
-        };
-        let name = name_of(known, *sub);
-        let is_asked = |asked: &&[u8]| is(asked, &name) || is(asked, known.name);
+    for (place, histogram) in histograms {
+        let name = &places()[*place];
+        let command = name.split('|').next().unwrap_or(name);
+        let is_asked = |asked: &&[u8]| is(asked, name) || is(asked, command);
         if names.is_empty() || names.iter().any(is_asked) {
-            shown.push((name, histogram.clone()));
+            shown.push((name.clone(), histogram.clone()));
         }
     }
     let mut reply = call.reply();
@@ -390,15 +388,8 @@ fn histograms(call: &mut Call<'_>, names: &[&[u8]]) {
 }
 
 impl Call<'_> {
-    /// Counts a call in the histogram of its command, for `weight` calls.
-    pub(super) fn count_time(
-        &mut self,
-        found: Found,
-        words: Words<'_>,
-        took: Duration,
-        weight: u64,
-    ) {
-        let place = (found.index, subcommand(found.known, words));
+    /// Counts a call in the histogram of its command at this place in the statistics, for `weight` calls.
+    pub(super) fn count_time(&mut self, place: usize, took: Duration, weight: u64) {
         let histograms = &mut self.shared.stats.histograms;
         histograms.entry(place).or_default().add(took, weight);
     }

@@ -141,14 +141,14 @@ const fn lists(names: &[&str], name: &str) -> bool {
     false
 }
 
-/// The name of a command with its subcommand, if any.
+/// The name of a command with a subcommand by its index; 0 is for none, and the one behind the last for HELP.
 pub(super) fn name_of(known: &Known, subcommand: usize) -> String {
-    let sub = subcommand
-        .checked_sub(1)
-        .and_then(|at| known.subcommands.get(at));
-    let name = match sub {
-        Some(sub) => format!("{}|{}", known.name, sub.name),
+    let name = match subcommand.checked_sub(1) {
         None => known.name.to_owned(),
+        Some(at) => {
+            let sub = known.subcommands.get(at).map_or("HELP", |sub| sub.name);
+            format!("{}|{sub}", known.name)
+        }
     };
     name.to_ascii_lowercase()
 }
@@ -254,6 +254,22 @@ impl Known {
         named.find(|(name, _)| is(word, name))
     }
 
+    /// The number of its places in the statistics: its own, one for each subcommand, and one for HELP.
+    pub(super) fn places(&self) -> usize {
+        match self.subcommands {
+            [] => 1,
+            subcommands => subcommands.len() + 2,
+        }
+    }
+
+    /// The arity at one of these places: its own at 0, and that of HELP behind those of the subcommands.
+    pub(super) fn sub_arity(&self, sub: usize) -> i32 {
+        match sub.checked_sub(1) {
+            None => self.arity,
+            Some(at) => self.subcommands.get(at).map_or(2, |sub| sub.arity),
+        }
+    }
+
     /// The number of words that it takes with its subcommand, at least if negative; `None` if there is no such subcommand.
     pub(super) fn arity_of(&self, words: Words<'_>) -> Option<i32> {
         match words {
@@ -293,13 +309,22 @@ impl Known {
     }
 }
 
-/// A command and its index in the statistics.
+/// A command and its place in the statistics.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
-    pub(super) index: usize,
+    /// The place of the command. Those of its subcommands follow.
+    pub(super) first: usize,
     pub(super) known: &'static Known,
     /// Whether each call is measured.
     pub(super) is_measured: bool,
+}
+
+impl Found {
+    /// The place of the command in the statistics, or that of the subcommand that the words name.
+    #[inline]
+    pub(super) fn place(&self, words: Words<'_>) -> usize {
+        self.first + subcommand(self.known, words)
+    }
 }
 
 /// The length up to which a name fits into one number.
@@ -314,12 +339,15 @@ pub(super) fn number(name: &[u8]) -> Option<u128> {
     (!name.ends_with(&[0])).then(|| u128::from_le_bytes(capitals))
 }
 
-/// The index of the subcommand, counted from 1; 0 without one.
+/// The index of the subcommand, counted from 1, HELP behind all others; 0 without one.
+#[inline]
 pub(super) fn subcommand(known: &Known, words: Words<'_>) -> usize {
     match words {
         [_, second, ..] if !known.subcommands.is_empty() => {
-            let mut subs = known.subcommands.iter();
-            subs.position(|sub| is(second, sub.name))
+            let named = known.subcommands.iter().map(|sub| sub.name);
+            let mut named = named.chain(["HELP"]);
+            named
+                .position(|name| is(second, name))
                 .map_or(0, |at| at + 1)
         }
         _ => 0,

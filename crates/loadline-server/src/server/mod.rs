@@ -1,5 +1,6 @@
 //! The event loop.
 
+mod clients;
 #[cfg(test)]
 mod held;
 mod net;
@@ -58,6 +59,8 @@ pub struct Server {
     pages: Pages,
     /// Connections over the soft limit of output, with the times since when.
     over_limit: HashMap<u64, u64>,
+    /// Whether the memory of each connection is counted, since `maxmemory-clients` limits it.
+    weighs_clients: bool,
     /// Whether accepting is paused because the process has no more file descriptors.
     full: bool,
     swept_at: u64,
@@ -95,7 +98,7 @@ impl Server {
             .iter()
             .find_map(Listener::address)
             .map_or(0, |address| address.port());
-        let commands = crate::commands::names().count();
+        let commands = crate::commands::places().len();
         let mut shared = Shared::new(
             config.password.as_deref(),
             config.max_clients,
@@ -135,6 +138,7 @@ impl Server {
             pace: Pace::default(),
             pages: Pages::default(),
             over_limit: HashMap::new(),
+            weighs_clients: false,
             full: false,
             swept_at: 0,
         })
@@ -312,9 +316,13 @@ impl Server {
             self.sync(unsynced);
         }
         let mut turn = std::mem::take(&mut self.turn);
-        for token in turn.drain(..) {
-            self.flush(token);
+        for token in &turn {
+            self.flush(*token);
         }
+        if self.weighs_clients || self.shared.client_limit().is_some() {
+            self.limit_clients(&turn);
+        }
+        turn.clear();
         self.turn = turn;
         if std::mem::take(&mut self.shared.killed) {
             self.close_where(Connection::is_killed);
@@ -417,7 +425,10 @@ impl Server {
 
     /// Takes in the connections that were accepted, and those that were served while a script ran.
     fn take_in(&mut self) {
-        for (token, connection) in self.net.newcomers.get_mut().drain() {
+        for (token, mut connection) in self.net.newcomers.get_mut().drain() {
+            if self.weighs_clients {
+                connection.weigh(&mut self.shared);
+            }
             self.net.connections.insert(token, connection);
         }
         for (token, outcome) in std::mem::take(self.net.served.get_mut()) {

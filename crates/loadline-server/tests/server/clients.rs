@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use loadline_server::{Listen, Server, ServerConfig};
 
-use crate::support::{Ours, ask};
+use crate::support::{Ours, ReadWrite, Redis, ask};
 
 /// Clients tell a restarted server from the one before by it.
 #[test]
@@ -122,4 +122,160 @@ fn open_address_needs_a_password() {
         matches!(refused, Err(loadline_server::Error::Unprotected { .. })),
         "{refused:?}"
     );
+}
+
+/// The value of a field in the line of a client, by the name of the client.
+fn field_of(list: &str, name: &str, field: &str) -> Option<String> {
+    let line = list
+        .lines()
+        .find(|line| line.contains(&format!(" name={name} ")))?;
+    let mut fields = line.split(' ');
+    let value = fields.find_map(|word| word.strip_prefix(&format!("{field}=")));
+    Some(
+        value
+            .unwrap_or_else(|| panic!("{field}: {line}"))
+            .to_owned(),
+    )
+}
+
+fn evicted_clients(stream: &mut dyn ReadWrite) -> u64 {
+    let mut stream = stream;
+    let info = ask(&mut stream, "INFO stats");
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("evicted_clients:"));
+    line.unwrap_or_else(|| panic!("{info}")).parse().unwrap()
+}
+
+/// Gives a client a name and a request of this size whose end is missing, and waits until the server has it or has closed the
+/// connection.
+fn fill(
+    control: &mut dyn ReadWrite,
+    stream: &mut dyn ReadWrite,
+    name: &str,
+    setup: &str,
+    bytes: usize,
+) {
+    let (mut control, mut stream) = (control, stream);
+    ask(&mut stream, &format!("CLIENT SETNAME {name}\r\n{setup}"));
+    let _ = stream.write_all(format!("*2\r\n${bytes}\r\n").as_bytes());
+    let _ = stream.write_all(&vec![b'x'; bytes]);
+    let is_seen = |list: &str| {
+        let used = field_of(list, name, "qbuf");
+        used.is_none_or(|used| used.parse::<usize>().unwrap() >= bytes)
+    };
+    while !is_seen(&ask(&mut control, "CLIENT LIST")) {}
+}
+
+/// The largest clients go first, those of NO-EVICT never, and their memory counts.
+#[test]
+fn clients_are_evicted_at_maxmemory_clients_as_in_redis() {
+    const MIB: usize = 1 << 20;
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let connect = || Box::new(ours.connect()) as Box<dyn ReadWrite>;
+    let connect_redis = || Box::new(redis.connect()) as Box<dyn ReadWrite>;
+    let seen = [&connect as &dyn Fn() -> Box<dyn ReadWrite>, &connect_redis].map(|connect| {
+        let mut control = connect();
+        ask(
+            &mut control,
+            "CLIENT SETNAME control\r\nCLIENT NO-EVICT ON\r\nCONFIG SET maxmemory-clients 3mb",
+        );
+        let (mut seen, mut open) = (Vec::new(), Vec::new());
+        let mut note = |control: &mut Box<dyn ReadWrite>| {
+            let list = ask(control, "CLIENT LIST");
+            let names = ["control", "small", "large", "kept", "middle", "other"];
+            // Those of Redis are on a Unix socket.
+            let flags = |name| Some(field_of(&list, name, "flags")?.replace(['U', 'N'], ""));
+            let left = names.map(flags);
+            seen.push((left, evicted_clients(control)));
+        };
+        for (name, setup, bytes) in [
+            ("small", "", MIB / 4),
+            ("large", "", 2 * MIB),
+            // Redis counts what it has later than the others, so it is little.
+            ("kept", "CLIENT NO-EVICT ON", MIB / 10),
+            // Together with it, they are over the limit.
+            ("middle", "", MIB),
+        ] {
+            let mut stream = connect();
+            fill(&mut control, &mut stream, name, setup, bytes);
+            open.push(stream);
+            note(&mut control);
+        }
+        // Smaller limits take effect at once.
+        for limit in ["1mb", "1"] {
+            ask(
+                &mut control,
+                &format!("CONFIG SET maxmemory-clients {limit}"),
+            );
+            note(&mut control);
+        }
+        ask(&mut control, "CONFIG SET maxmemory-clients 0");
+        let mut stream = connect();
+        fill(&mut control, &mut stream, "other", "", 3 * MIB);
+        note(&mut control);
+        ask(
+            &mut control,
+            "CONFIG SET maxmemory 10mb maxmemory-clients 10%",
+        );
+        note(&mut control);
+        seen
+    });
+    assert_eq!(seen[0], seen[1], "ours left");
+    let evicted: Vec<u64> = seen[0].iter().map(|(_, evicted)| *evicted).collect();
+    assert_eq!(evicted, [0, 0, 0, 1, 2, 3, 3, 4]);
+}
+
+/// Replies that nobody reads are memory of a client.
+#[test]
+fn client_that_does_not_read_is_evicted() {
+    let ours = Ours::start(ServerConfig::default());
+    let (mut control, mut reader) = (ours.connect(), ours.connect());
+    ask(
+        &mut control,
+        "CLIENT NO-EVICT ON\r\nSETRANGE k 500000 x\r\nCONFIG SET maxmemory-clients 2mb",
+    );
+    let requests = "GET k\r\n".repeat(64);
+    while evicted_clients(&mut control) == 0 {
+        // What was sent can be lost, and the connection closed.
+        let _ = reader.write_all(requests.as_bytes());
+    }
+    let mut all = Vec::new();
+    let read = reader.read_to_end(&mut all);
+    println!("{} bytes before the end: {read:?}", all.len());
+    let list = ask(&mut control, "CLIENT LIST");
+    assert_eq!(
+        list.matches("addr=").count() - list.matches("laddr=").count(),
+        1
+    );
+}
+
+/// With a policy that counts uses. TOUCH counts in spite of it, as in Redis 7.2.
+#[test]
+fn commands_after_no_touch_are_no_uses_of_keys() {
+    let ours = Ours::start(ServerConfig::default());
+    let mut stream = ours.connect();
+    ask(
+        &mut stream,
+        "CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lfu\r\nSET k v",
+    );
+    for (line, uses) in [
+        ("GET k", 1),
+        ("CLIENT NO-TOUCH ON", 1),
+        ("GET k", 1),
+        ("MULTI\r\nGET k\r\nEXEC", 1),
+        ("EVAL \"return redis.call('get', KEYS[1])\" 1 k", 1),
+        ("APPEND k v", 1),
+        ("TOUCH k", 2),
+        ("GET k", 2),
+        ("CLIENT NO-TOUCH OFF", 2),
+        ("GET k", 3),
+    ] {
+        ask(&mut stream, line);
+        let shown = ask(&mut stream, "OBJECT FREQ k");
+        assert_eq!(shown, format!(":{uses}\r\n"), "after {line}");
+    }
+    ask(&mut stream, "CLIENT SETNAME one\r\nCLIENT NO-TOUCH ON");
+    let list = ask(&mut stream, "CLIENT LIST");
+    assert_eq!(field_of(&list, "one", "flags").as_deref(), Some("T"));
 }

@@ -142,3 +142,40 @@ fn scripts_and_functions_are_counted_as_in_redis() {
     drop(ours);
     assert_eq!(count(&mut Ours::start(config()).connect()), [0, 2, 1]);
 }
+
+/// By subcommand, and with the calls that were refused or failed.
+#[test]
+fn calls_are_counted_as_in_redis() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let seen = [
+        Box::new(ours.connect()) as Box<dyn ReadWrite>,
+        Box::new(redis.connect()),
+    ]
+    .map(|mut stream| {
+        for line in [
+            "CONFIG RESETSTAT",
+            "SET k v\r\nGET k\r\nINCR k\r\nGET",
+            "CLIENT\r\nCLIENT NOSUCH\r\nCLIENT ID\r\nCLIENT ID x\r\nCLIENT GETNAME\r\nCLIENT HELP\r\nCLIENT KILL x",
+            "OBJECT ENCODING k\r\nOBJECT FREQ k\r\nXINFO STREAM nosuch\r\nCONFIG SET nosuch x",
+            "MULTI\r\nCLIENT ID\r\nCLIENT NOSUCH\r\nEXEC",
+            "EVAL \"return redis.pcall('config', 'get', 'x')\" 0\r\nEVAL \"return redis.call('object', 'encoding', 'k')\" 0",
+            "ACL SETUSER u on nopass ~* +@all -client|id\r\nAUTH u x\r\nCLIENT ID\r\nCLIENT GETNAME\r\nAUTH default x",
+        ] {
+            ask(&mut stream, line);
+        }
+        let info = ask(&mut stream, "INFO commandstats");
+        let mut lines: Vec<String> = info
+            .lines()
+            .filter(|line| line.starts_with("cmdstat_"))
+            .map(|line| {
+                let fields = line.split([':', ',']).filter(|field| !field.starts_with("usec"));
+                fields.collect::<Vec<_>>().join(" ")
+            })
+            .collect();
+        lines.sort_unstable();
+        lines
+    });
+    assert_eq!(seen[0], seen[1], "ours left");
+    let ids = "cmdstat_client|id calls=1 rejected_calls=2 failed_calls=0";
+    assert!(seen[0].iter().any(|line| line == ids), "{:#?}", seen[0]);
+}

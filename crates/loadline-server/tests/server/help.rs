@@ -1,8 +1,11 @@
 //! HELP: what errors point to must be there.
 
+use std::collections::BTreeMap;
+
+use loadline_resp::{Decoder, Limits, OwnedReply};
 use loadline_server::ServerConfig;
 
-use crate::support::{Ours, ask};
+use crate::support::{LATER, LATER_SUBCOMMANDS, Ours, ReadWrite, Redis, ask};
 
 /// The error about an unknown subcommand says where the known ones are listed.
 #[test]
@@ -44,4 +47,92 @@ fn every_command_with_subcommands_lists_them() {
         }
     }
     assert!(containers >= 6, "{containers} commands with subcommands");
+}
+
+/// The reply to a command.
+fn decoded(stream: &mut dyn ReadWrite, line: &str) -> OwnedReply {
+    let mut stream = stream;
+    let text = ask(&mut stream, line);
+    let bytes: Vec<u8> = text.chars().map(|letter| letter as u8).collect();
+    let mut decoder = Decoder::new(Limits::default());
+    let (reply, used) = decoder.decode(&bytes).unwrap().unwrap();
+    assert_eq!(used, bytes.len());
+    reply.to_owned()
+}
+
+fn items(reply: &OwnedReply) -> &[OwnedReply] {
+    match reply {
+        OwnedReply::Array(items) => items,
+        other => panic!("{other:?} is no array"),
+    }
+}
+
+fn text(reply: &OwnedReply) -> String {
+    let bytes = reply.as_bytes();
+    String::from_utf8_lossy(bytes.unwrap_or_else(|| panic!("{reply:?} is no text"))).into_owned()
+}
+
+/// The descriptions of commands and subcommands by their names: arity, flags that this server gives, first and last key and step,
+/// and categories.
+fn described(rows: &[OwnedReply], found: &mut BTreeMap<String, String>) {
+    const FLAGS: [&str; 6] = ["readonly", "write", "admin", "pubsub", "fast", "blocking"];
+    for row in rows.iter().map(items) {
+        let mut flags: Vec<String> = items(&row[2]).iter().map(text).collect();
+        flags.retain(|flag| FLAGS.contains(&flag.as_str()));
+        flags.sort_unstable();
+        let categories: Vec<String> = items(&row[6]).iter().map(text).collect();
+        let shown = format!("{:?} {flags:?} {:?} {categories:?}", row[1], &row[3..6]);
+        assert!(found.insert(text(&row[0]), shown).is_none());
+        described(items(&row[9]), found);
+    }
+}
+
+/// The summary, the first version and the group of commands and subcommands, by their names.
+fn documented(rows: &[OwnedReply], found: &mut BTreeMap<String, String>) {
+    for row in rows.chunks_exact(2) {
+        let fields: BTreeMap<String, &OwnedReply> = items(&row[1])
+            .chunks_exact(2)
+            .map(|pair| (text(&pair[0]), &pair[1]))
+            .collect();
+        let shown = ["summary", "since", "group"].map(|field| text(fields[field]));
+        assert!(found.insert(text(&row[0]), shown.join(" | ")).is_none());
+        if let Some(subcommands) = fields.get("subcommands") {
+            documented(items(subcommands), found);
+        }
+    }
+}
+
+/// redis-cli and libraries learn from it what commands there are. Commands of later versions have summaries of their own.
+#[test]
+fn commands_are_described_as_by_redis() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let (mut one, mut other) = (ours.connect(), redis.connect());
+    type Collect = fn(&[OwnedReply], &mut BTreeMap<String, String>);
+    for (line, collect) in [
+        ("COMMAND INFO", described as Collect),
+        ("COMMAND DOCS", documented),
+    ] {
+        let [mine, theirs] = [&mut one as &mut dyn ReadWrite, &mut other].map(|stream| {
+            let mut found = BTreeMap::new();
+            collect(items(&decoded(stream, line)), &mut found);
+            found
+        });
+        let mut wrong = Vec::new();
+        for (name, shown) in &mine {
+            let upper = name.to_uppercase();
+            let is_later =
+                LATER.contains(&upper.as_str()) || LATER_SUBCOMMANDS.contains(&upper.as_str());
+            assert_ne!(is_later, theirs.contains_key(name), "{name}");
+            assert!(!shown.starts_with(" |"), "{name} has no summary");
+            // The channels of shards are keys in a cluster, which there is none of.
+            let is_of_shard = ["spublish", "ssubscribe", "sunsubscribe"].contains(&name.as_str());
+            let is_same =
+                |theirs: &String| *theirs == *shown || is_of_shard && line == "COMMAND INFO";
+            if !is_later && !is_same(&theirs[name]) {
+                wrong.push(format!("{name}: {shown}, Redis: {}", theirs[name]));
+            }
+        }
+        assert!(wrong.is_empty(), "{line}: {wrong:#?}");
+        assert!(mine.len() > 350, "{line} of {} commands", mine.len());
+    }
 }

@@ -28,6 +28,9 @@ pub(crate) const LATER: [&str; 12] = [
     "HTTL",
 ];
 
+/// Subcommands that it does not have.
+pub(crate) const LATER_SUBCOMMANDS: [&str; 2] = ["CLIENT|NO-TOUCH", "CLIENT|SETINFO"];
+
 /// Our server on a thread of its own; it ends with this value.
 pub(crate) struct Ours {
     pub(crate) address: SocketAddr,

@@ -20,16 +20,21 @@ pub enum Evicted {
 impl Keyspace {
     /// Sets by what [`evict`](Self::evict) chooses, and starts to count what it needs for that; `None` stops that.
     pub fn evict_by(&mut self, victim: Option<Victim>) {
-        if victim.is_none() {
-            self.victim = None;
-            return;
-        }
+        self.counted = victim;
         // Counted while nothing is added, and added to from then on.
         self.victim = None;
+        if victim.is_none() {
+            return;
+        }
         let (keys, bytes) = (self.len(), self.charged_bytes());
         *self.keys.get_mut() = keys;
         *self.charged_bytes.get_mut() = bytes;
         self.victim = victim;
+    }
+
+    /// Sets whether an access to an entry is a use of it, as it is by default.
+    pub fn count_uses(&mut self, counts: bool) {
+        self.counted = self.victim.filter(|_| counts);
     }
 
     /// Takes the next step of eviction, which removes a key or reaches the end of the keyspace. The key is

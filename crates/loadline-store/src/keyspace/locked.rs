@@ -99,7 +99,7 @@ impl<'k> Locked<'k> {
     #[inline]
     pub(super) fn find(&mut self, key: &[u8], now: u64) -> Option<u32> {
         let at = self.find_unused(key, now)?;
-        if let Some(victim) = self.keyspace.victim {
+        if let Some(victim) = self.keyspace.counted {
             self.shard.touch(at, victim);
         }
         Some(at)

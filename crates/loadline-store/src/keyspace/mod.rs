@@ -65,6 +65,8 @@ pub struct Keyspace {
     can_expire: Box<[AtomicU64]>,
     /// By what eviction chooses; without it, nothing is counted for eviction.
     victim: Option<Victim>,
+    /// The same while uses of entries are counted.
+    counted: Option<Victim>,
     /// The shard at which eviction goes on.
     hand: AtomicUsize,
     /// Bytes of memory and keys of all shards, where eviction is prepared.
@@ -134,6 +136,7 @@ impl Default for Keyspace {
             sweep: AtomicUsize::new(0),
             can_expire: (0..SHARDS / WORD_BITS).map(|_| AtomicU64::new(0)).collect(),
             victim: None,
+            counted: None,
             hand: AtomicUsize::new(0),
             charged_bytes: AtomicUsize::new(0),
             keys: AtomicUsize::new(0),

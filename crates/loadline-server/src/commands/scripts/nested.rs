@@ -56,7 +56,7 @@ impl<'n, 'c> Nested<'n, 'c> {
         let called = find(words[0]).and_then(|found| Some((found.known.arity_of(&words)?, found)));
         let (arity, found) = called.ok_or("ERR Unknown Redis command called from script")?;
         if let Err(refusal) = self.permit(found.known, arity, &words) {
-            self.call.shared.stats.calls[found.index].rejected += 1;
+            self.call.count_rejected(found, &words);
             return Err(refusal);
         }
         let found = self.call.admit_any_size(&words)?;
