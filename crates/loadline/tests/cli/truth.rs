@@ -106,7 +106,8 @@ fn sleep_of_a_server_that_shares_its_cpu_is_not_called_contention() {
     let stalls = &record.cases[0].stalls;
     let longest = stalls.iter().max_by_key(|stall| stall.length_ns).unwrap();
     println!("{longest:?}");
-    assert!(longest.length_ns >= 150_000_000, "{longest:?}");
+    // A stall begins with the first operation that is due in it.
+    assert!(longest.length_ns >= 140_000_000, "{longest:?}");
     assert_eq!(longest.cause, StallCause::Server, "{longest:?}");
 }
 
