@@ -14,12 +14,18 @@ pub struct Audit {
     pub sent: u64,
     /// Writes that a reply confirmed.
     pub acknowledged: u64,
-    /// Those of them that are not in the server; `None` if all are there.
+    /// Those of them that are not in the server, or were not received without an announced gap; `None` if there are none.
     pub loss: Option<Loss>,
-    /// Writes that may have been executed according to the client.
+    /// Acknowledged messages that were not received, in a gap that the subscriber announced.
+    pub announced: u64,
+    /// Writes that may have been executed according to the client, or that too few replicas have received.
     pub ambiguous: u64,
     /// Those of them that are in the server.
     pub ambiguous_there: u64,
+    /// Those of the ambiguous writes that a reply confirmed, and that too few replicas had received according to WAIT.
+    pub unconfirmed: u64,
+    /// Those of them that are in the server.
+    pub unconfirmed_there: u64,
     /// Writes that were not executed according to the client.
     pub refused: u64,
     /// Those of them that are in the server all the same, which is a defect of the client.
@@ -54,7 +60,8 @@ impl Audit {
     /// Acknowledged writes that are in the server.
     #[must_use]
     pub fn there(&self) -> u64 {
-        self.acknowledged.saturating_sub(self.lost())
+        let missing = self.lost().saturating_add(self.announced);
+        self.acknowledged.saturating_sub(missing)
     }
 
     /// Whether the outcomes add up to the writes that were sent.
@@ -104,7 +111,9 @@ impl Audit {
         match operation.outcome {
             Outcome::Acknowledged => {
                 self.acknowledged += 1;
-                if operation.executions == 0 {
+                if operation.announced {
+                    self.announced += 1;
+                } else if operation.executions == 0 {
                     self.loss = Some(Loss::with(self.loss, operation));
                 }
             }
@@ -115,6 +124,12 @@ impl Audit {
             Outcome::Ambiguous => {
                 self.ambiguous += 1;
                 self.ambiguous_there += is_there;
+            }
+            Outcome::Unconfirmed => {
+                self.ambiguous += 1;
+                self.ambiguous_there += is_there;
+                self.unconfirmed += 1;
+                self.unconfirmed_there += is_there;
             }
         }
         if let Some(twice) = &mut self.twice {

@@ -7,6 +7,8 @@
 mod audit;
 mod clocks;
 mod events;
+mod messages;
+mod reads;
 mod timeline;
 
 use std::collections::BTreeMap;
@@ -18,6 +20,8 @@ use crate::vocabulary::vocabulary;
 pub use audit::{Audit, Loss, audit};
 pub use clocks::{Clocks, Gap, clocks};
 pub use events::Events;
+pub use messages::{Heard, receive};
+pub use reads::{Read, ReadFrom, Reads, Stale, reads};
 pub use timeline::{Timeline, errors, timeline};
 
 vocabulary! {
@@ -33,6 +37,11 @@ vocabulary! {
         Lua = "lua",
         /// `XADD` to a new stream, whose length is the number of executions.
         Xadd = "xadd",
+        /// A transaction that watches a new key, reads it, and adds 1 and what it has read to it. After n executions, the value
+        /// is 2^n - 1.
+        Watch = "watch",
+        /// `PUBLISH` of a numbered message to a channel, which a subscriber receives as many times as it was executed.
+        Publish = "publish",
     }
 }
 
@@ -53,6 +62,10 @@ vocabulary! {
         BlackHole = "black-hole",
         /// A replica becomes the master by command, and the master its replica.
         Planned = "planned",
+        /// The client and the master are cut off from the other servers, of which one becomes the master.
+        Partition = "partition",
+        /// A replica receives nothing from its master for a time, and goes on answering.
+        Lag = "lag",
     }
 }
 
@@ -77,6 +90,8 @@ vocabulary! {
 pub enum Outcome {
     /// A reply confirmed it.
     Acknowledged,
+    /// A reply confirmed it, and WAIT did not confirm enough replicas.
+    Unconfirmed,
     /// An error that says that it was not executed.
     Refused,
     /// Any other end: it may have been executed.
@@ -100,8 +115,10 @@ pub struct Operation {
     pub outcome: Outcome,
     /// The kind of its error, if it had one: the index in [`History::errors`].
     pub error: Option<usize>,
-    /// The executions found in the server afterwards.
+    /// The executions found in the server afterwards, or by the subscriber of messages.
     pub executions: u64,
+    /// Whether it is a message that was not received, and the subscriber announced a gap in its place.
+    pub announced: bool,
 }
 
 impl Operation {
@@ -129,6 +146,8 @@ pub struct History {
     pub kinds: Vec<Kind>,
     /// Every write.
     pub operations: Vec<Operation>,
+    /// Every read.
+    pub reads: Vec<Read>,
     /// The kinds of errors.
     pub errors: Vec<String>,
     /// When the fault began, in nanoseconds since the start of the load.
@@ -157,6 +176,10 @@ pub struct Failover {
     pub writers: u64,
     /// The smallest and the largest number of connections, if the writers have a pool.
     pub pool: Option<PoolSize>,
+    /// The WAIT after each write, if there is one.
+    pub wait: Option<Wait>,
+    /// The servers that answer the reads; `None` without reads.
+    pub reads: Option<ReadFrom>,
     /// One for each fault.
     pub trials: Vec<Trial>,
 }
@@ -171,6 +194,16 @@ pub struct PoolSize {
     pub max: u64,
 }
 
+/// A WAIT after each write: without enough replicas, the write is not acknowledged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Wait {
+    /// The replicas that must have received it.
+    pub replicas: u64,
+    /// The longest time for that, in nanoseconds.
+    pub timeout_ns: u64,
+}
+
 /// The load during one fault.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -183,6 +216,8 @@ pub struct Trial {
     pub faults: u64,
     /// The fate of the writes, by kind.
     pub audits: Vec<Audit>,
+    /// The fate of the reads, if there were any.
+    pub reads: Option<Reads>,
     /// The times of the outage.
     pub clocks: Clocks,
     /// Errors that the client reported, by kind.
@@ -229,6 +264,12 @@ impl Trial {
     #[must_use]
     pub fn refused_there(&self) -> u64 {
         self.sum(|audit| audit.refused_there)
+    }
+
+    /// Reads without a write that their reader had acknowledged before.
+    #[must_use]
+    pub fn stale(&self) -> u64 {
+        self.reads.as_ref().map_or(0, Reads::stale)
     }
 
     fn sum(&self, of: impl Fn(&Audit) -> u64) -> u64 {

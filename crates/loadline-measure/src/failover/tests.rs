@@ -10,6 +10,12 @@ use super::*;
 
 const HISTORIES: u64 = 100;
 const WRITERS: u32 = 4;
+const OUTCOMES: [Outcome; 4] = [
+    Outcome::Acknowledged,
+    Outcome::Refused,
+    Outcome::Ambiguous,
+    Outcome::Unconfirmed,
+];
 const MS: u64 = 1_000_000;
 /// The time between two writes of a writer.
 const EVERY: u64 = 10 * MS;
@@ -29,6 +35,7 @@ fn clean(rng: &mut SmallRng, writes: u64) -> History {
                 outcome: Outcome::Acknowledged,
                 error: None,
                 executions: 1,
+                announced: false,
             });
         }
     }
@@ -39,6 +46,14 @@ fn clean(rng: &mut SmallRng, writes: u64) -> History {
         operations,
         ..History::default()
     }
+}
+
+/// The same history with INCR in place of messages, which the clocks ignore.
+fn without_messages(mut history: History) -> History {
+    let kinds = history.kinds.iter_mut();
+    let messages = kinds.filter(|kind| **kind == Kind::Publish);
+    messages.for_each(|kind| *kind = Kind::Incr);
+    history
 }
 
 fn sent(history: &History) -> Vec<u64> {
@@ -83,7 +98,7 @@ fn clean_histories_have_no_findings() {
             assert_eq!(audit.twice.unwrap_or(0), 0, "{seed}");
             assert_eq!(audit.there(), audit.sent, "{seed}");
         }
-        let clocks = clocks(&history);
+        let clocks = clocks(&without_messages(history));
         assert_eq!(clocks.detection_ns, None, "{seed}");
         let outage = clocks.outage.unwrap();
         assert!(outage.length_ns() <= EVERY + 2 * MS, "{seed}: {outage:?}");
@@ -154,10 +169,148 @@ fn planted_duplicates_are_all_found_among_ambiguous_writes() {
 }
 
 #[test]
-fn planted_outages_are_found_to_the_nanosecond() {
+fn planted_shortages_of_replicas_are_unknown_and_no_loss() {
     for seed in 0..HISTORIES {
         let mut rng = SmallRng::seed_from_u64(seed);
         let mut history = clean(&mut rng, 100);
+        let count = rng.random_range(1..50);
+        let mut there = 0;
+        for place in drawn(&mut rng, count, history.operations.len()) {
+            let one = &mut history.operations[place];
+            (one.outcome, one.executions) = (Outcome::Unconfirmed, rng.random_range(0..2));
+            there += one.executions;
+        }
+        let audits = audited(&history);
+        let found: [fn(&Audit) -> u64; 4] = [
+            |audit| audit.unconfirmed,
+            |audit| audit.ambiguous,
+            |audit| audit.unconfirmed_there,
+            Audit::lost,
+        ];
+        let found = found.map(|of| total(&audits, of));
+        assert_eq!(found, [count as u64, count as u64, there, 0], "{seed}");
+    }
+}
+
+/// Reads of each acknowledged write by its writer, right after the acknowledgement.
+fn with_reads(mut history: History) -> History {
+    let writes = history.operations.iter();
+    let acknowledged = writes.filter(|one| one.outcome == Outcome::Acknowledged);
+    let reads = acknowledged.map(|one| Read {
+        write: one.id,
+        kind: one.kind,
+        acknowledged_ns: one.completed_ns,
+        invoked_ns: one.completed_ns + MS,
+        completed_ns: one.completed_ns + 2 * MS,
+        found: Some(1),
+    });
+    history.reads = reads.collect();
+    history
+}
+
+#[test]
+fn planted_stale_reads_are_all_found_with_their_window() {
+    for seed in 0..HISTORIES {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut history = with_reads(clean(&mut rng, 100));
+        let sent = history.reads.len() as u64;
+        let clean = reads(&history, sent).unwrap();
+        assert_eq!((clean.stale, clean.answered), (None, sent), "{seed}");
+        let count = rng.random_range(1..50);
+        let mut places = drawn(&mut rng, count + 5, history.reads.len());
+        for _ in 0..5 {
+            history.reads[places.pop_first().unwrap()].found = None;
+        }
+        let (mut from_ns, mut to_ns, mut oldest_ns) = (u64::MAX, 0, 0);
+        for place in places {
+            let read = &mut history.reads[place];
+            read.found = Some(0);
+            let age_ns = rng.random_range(0..=MS);
+            read.acknowledged_ns = read.invoked_ns - age_ns;
+            from_ns = from_ns.min(read.invoked_ns);
+            to_ns = to_ns.max(read.completed_ns);
+            oldest_ns = oldest_ns.max(age_ns);
+        }
+        let found = reads(&history, sent).unwrap();
+        let stale = Stale {
+            count: count as u64,
+            from_ns,
+            to_ns,
+            oldest_ns,
+        };
+        assert_eq!((found.stale, found.failed), (Some(stale), 5), "{seed}");
+        assert!(reads(&history, sent + 1).is_err(), "{seed}");
+    }
+}
+
+/// Messages of all writers, and the events of a subscriber without a gap, in the order in which the server executed them.
+fn published(rng: &mut SmallRng) -> (History, Vec<Heard>) {
+    let mut history = clean(rng, 100);
+    history.kinds = vec![Kind::Publish];
+    let mut executed = Vec::new();
+    for one in &mut history.operations {
+        // Slow replies overlap, also those of one writer.
+        one.completed_ns += rng.random_range(0..5) * EVERY;
+        one.kind = 0;
+        executed.push((rng.random_range(one.invoked_ns..=one.completed_ns), one.id));
+    }
+    executed.sort_unstable_by_key(|(at_ns, _)| *at_ns);
+    let heard = executed.into_iter().map(|(_, id)| Heard::Message(id));
+    (history, heard.collect())
+}
+
+#[test]
+fn planted_silent_gaps_are_all_found_and_announced_ones_are_no_loss() {
+    for seed in 0..HISTORIES {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let (mut history, mut heard) = published(&mut rng);
+        receive(&mut history.operations, 0, &heard);
+        let whole = &audited(&history)[0];
+        assert_eq!((whole.loss, whole.announced), (None, 0), "{seed}");
+        assert_eq!(whole.twice, Some(0), "{seed}");
+        // Far enough apart that no message fits into both.
+        let silent = rng.random_range(50..150);
+        let (missed, announced) = (rng.random_range(1..20), rng.random_range(1..20));
+        let gap = rng.random_range(250..350);
+        heard.splice(gap..gap + announced, [Heard::Gap]);
+        heard.drain(silent..silent + missed);
+        heard.push(heard[0]);
+        receive(&mut history.operations, 0, &heard);
+        let found = &audited(&history)[0];
+        let (missed, announced) = (missed as u64, announced as u64);
+        assert_eq!(
+            (found.lost(), found.announced),
+            (missed, announced),
+            "{seed}"
+        );
+        assert_eq!(found.twice, Some(1), "{seed}");
+        assert_eq!(found.there(), found.sent - missed - announced, "{seed}");
+    }
+}
+
+#[test]
+fn messages_missed_at_either_end_are_announced_by_a_gap_there_only() {
+    let (mut history, heard) = published(&mut SmallRng::seed_from_u64(1));
+    for (gap_first, gap_last) in [(false, false), (true, false), (false, true)] {
+        let mut middle = heard[30..heard.len() - 30].to_vec();
+        if gap_first {
+            middle.insert(0, Heard::Gap);
+        }
+        if gap_last {
+            middle.push(Heard::Gap);
+        }
+        receive(&mut history.operations, 0, &middle);
+        let found = &audited(&history)[0];
+        let announced = 30 * (u64::from(gap_first) + u64::from(gap_last));
+        assert_eq!((found.announced, found.lost()), (announced, 60 - announced));
+    }
+}
+
+#[test]
+fn planted_outages_are_found_to_the_nanosecond() {
+    for seed in 0..HISTORIES {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut history = without_messages(clean(&mut rng, 100));
         let writer = rng.random_range(0..WRITERS);
         let first = history.fault_ns / EVERY;
         let after = rng.random_range(first + 3..95);
@@ -195,6 +348,23 @@ fn planted_outages_are_found_to_the_nanosecond() {
 }
 
 #[test]
+fn messages_hide_no_outage_of_the_keys_of_their_writer() {
+    let mut history = clean(&mut SmallRng::seed_from_u64(1), 50);
+    history.kinds = vec![Kind::Incr, Kind::Publish];
+    for one in &mut history.operations {
+        one.kind = (one.id.sequence % 2) as usize;
+        if one.kind == 0 && one.invoked_ns >= history.fault_ns {
+            one.outcome = Outcome::Refused;
+        }
+    }
+    let found = clocks(&history);
+    assert!(found.outage.unwrap().is_open, "{found:?}");
+    assert_eq!(found.first_write_ns, None);
+    history.kinds = vec![Kind::Publish; 2];
+    assert!(clocks(&history).first_write_ns.is_some());
+}
+
+#[test]
 fn outage_that_outlasts_the_load_is_open() {
     let mut history = clean(&mut SmallRng::seed_from_u64(1), 50);
     for one in &mut history.operations {
@@ -225,7 +395,7 @@ fn history_that_misses_a_write_does_not_add_up() {
     history.operations.pop();
     let problem = audit(&history, &sent).unwrap_err();
     assert!(
-        problem.starts_with("8 xadd were sent, but 7 were"),
+        problem.starts_with("8 multi were sent, but 7 were"),
         "{problem}"
     );
 }
@@ -237,19 +407,31 @@ fn random(seed: u64) -> History {
     for one in &mut history.operations {
         // Slow replies overlap.
         one.completed_ns += rng.random_range(0..5) * EVERY;
-        one.outcome =
-            [Outcome::Acknowledged, Outcome::Refused, Outcome::Ambiguous][rng.random_range(0..3)];
+        one.outcome = OUTCOMES[rng.random_range(0..OUTCOMES.len())];
         let shows_more = history.kinds[one.kind] != Kind::Set && one.outcome != Outcome::Refused;
         one.executions = rng.random_range(0..if shows_more { 3 } else { 2 });
     }
     history
 }
 
+/// The history with reads, of which some are stale and as many failed, and the number of stale ones.
+fn with_poor_reads(history: History) -> (History, u64) {
+    let mut history = with_reads(history);
+    let mut stale = 0;
+    for read in history.reads.iter_mut().step_by(7) {
+        (read.found, stale) = (Some(0), stale + 1);
+    }
+    for read in history.reads.iter_mut().skip(1).step_by(7) {
+        read.found = None;
+    }
+    (history, stale)
+}
+
 #[test]
 fn events_have_every_write_and_break_their_models_where_the_audit_has_a_finding() {
     const TRIALS: u64 = 2;
     for seed in 0..HISTORIES {
-        let history = random(seed);
+        let (history, stale) = with_poor_reads(random(seed));
         let mut events = Events::default();
         for _ in 0..TRIALS {
             events.add("kill", &history);
@@ -278,16 +460,18 @@ fn events_have_every_write_and_break_their_models_where_the_audit_has_a_finding(
                 "info" => assert!(busy.contains(&process), "{seed}: {line}"),
                 _ => assert!(busy.remove(&process), "{seed}: {line}"),
             }
-            if event["f"] != "read" {
+            let is_read = ["read", "receive"].iter().any(|one| event["f"] == *one);
+            if !is_read {
                 *counts.entry(kind.to_owned()).or_insert(0) += 1;
             }
-            match (event["f"].as_str().unwrap(), kind) {
-                (_, "invoke") => {}
-                ("read", _) => {
+            match kind {
+                "invoke" => {}
+                "fail" if is_read => assert!(event["value"][1].is_null(), "{line}"),
+                _ if is_read => {
                     let found = event["value"][1].as_u64().unwrap();
                     wrong += u64::from(!possible[&key].contains(&found));
                 }
-                (_, kind) => {
+                _ => {
                     let values = match kind {
                         "ok" => 1..=1,
                         "fail" => 0..=0,
@@ -300,7 +484,8 @@ fn events_have_every_write_and_break_their_models_where_the_audit_has_a_finding(
         let audits = audited(&history);
         let findings =
             |audit: &Audit| audit.lost() + audit.twice.unwrap_or(0) + audit.refused_there;
-        assert_eq!(wrong, TRIALS * total(&audits, findings), "{seed}");
+        let findings = stale + total(&audits, findings);
+        assert_eq!(wrong, TRIALS * findings, "{seed}");
         let counted: [fn(&Audit) -> u64; 4] = [
             |audit| audit.refused,
             |audit| audit.ambiguous,

@@ -2,7 +2,8 @@
 
 use loadline_measure::Record;
 use loadline_measure::failover::{
-    Audit, Clocks, Failover, Fault, Gap, Kind, Loss, Timeline, Topology, Trial, WriteId,
+    Audit, Clocks, Failover, Fault, Gap, Kind, Loss, ReadFrom, Reads, Stale, Timeline, Topology,
+    Trial, Wait, WriteId,
 };
 use loadline_measure::record::Answer;
 
@@ -19,8 +20,11 @@ fn audit(kind: Kind, loss: Option<Loss>, twice: Option<u64>) -> Audit {
         loss,
         ambiguous: 8,
         ambiguous_there: 5,
+        unconfirmed: 0,
+        unconfirmed_there: 0,
         refused: 2,
         refused_there: 0,
+        announced: 0,
         twice,
     }
 }
@@ -97,6 +101,7 @@ pub(super) fn record() -> Record {
         clocks: clocks(240, false),
         errors: [("timeout".to_owned(), 3), ("connection".to_owned(), 7)].into(),
         timeline: course(),
+        reads: None,
     };
     let cut = Trial {
         fault: Fault::Cut,
@@ -116,6 +121,8 @@ pub(super) fn record() -> Record {
         rate: 2_000,
         writers: 6,
         pool: None,
+        wait: None,
+        reads: None,
         trials: vec![kill, cut],
     });
     record
@@ -216,6 +223,57 @@ fn tables_hold_the_audit_and_the_clocks() {
         "{page}"
     );
     assert!(markdown(&record()).contains("| INCR |"));
+}
+
+#[test]
+fn unconfirmed_writes_are_named_with_the_losses_that_they_would_be() {
+    let mut record = record();
+    if let Answer::Failover(answer) = &mut record.answer {
+        answer.wait = Some(Wait {
+            replicas: 1,
+            timeout_ns: 100 * MS,
+        });
+        let audit = &mut answer.trials[1].audits[1];
+        (audit.unconfirmed, audit.unconfirmed_there) = (7, 4);
+    }
+    let report = one_line(&text(&record, &TERMINAL));
+    for part in [
+        "2k per second, each with a WAIT for 1 replica up to 100 ms in one request, through",
+        "WAIT: too few replicas confirmed 7 executed writes, counted as unknown. Without WAIT, they would be acked, and 3 of them lost",
+    ] {
+        assert!(report.contains(part), "{part}\n{report}");
+    }
+}
+
+#[test]
+fn stale_reads_and_announced_gaps_are_counted() {
+    let mut record = record();
+    if let Answer::Failover(answer) = &mut record.answer {
+        answer.reads = Some(ReadFrom::Replica);
+        answer.trials[0].audits[0].announced = 5;
+        let stale = Stale {
+            count: 12,
+            oldest_ns: 900 * MS,
+            ..Stale::default()
+        };
+        for (trial, stale) in answer.trials.iter_mut().zip([Some(stale), None]) {
+            trial.reads = Some(Reads {
+                sent: 1_000,
+                answered: 990,
+                failed: 10,
+                stale,
+            });
+        }
+    }
+    let report = text(&record, &TERMINAL);
+    for part in [
+        "executed twice; 12 of 1980 reads were stale.",
+        "5 acknowledged messages not received, in gaps that the client announced",
+        "Reads from the replica, of the last acknowledged write of each writer",
+        "fault sent answered stale oldest failed kill, memory 1000 990 12 900 ms 10 cut 1000 990 0 - 10",
+    ] {
+        assert!(one_line(&report).contains(part), "{part}\n{report}");
+    }
 }
 
 #[test]

@@ -16,6 +16,8 @@ Examples:
   loadline failover standalone --fault cut --rate 5k --json failover.json
   loadline failover cluster --fault kill --operations all
   loadline failover cluster --fault kill --rounds 8 --json before.json
+  loadline failover replica --fault lag,kill --reads replica
+  loadline failover sentinel --fault partition --wait 1:100ms
   loadline failover sentinel --workload manager --limit 'reconnect<1s' --limit 'kill.pool_recovery<2s'
 
 Topologies, started on loopback for the run and removed afterwards:
@@ -33,10 +35,15 @@ Faults:
   cut          connections end after a write was executed and before its reply
   black-hole   a connection delivers nothing more and stays open
   planned      a replica becomes the master by command (not standalone, embedded)
+  partition    client and master are cut off from the others for 1 s (sentinel: 5 s), which
+               promote a replica (replica and sentinel only)
+  lag          the replica receives nothing for 1 s and goes on answering (replica only)
 
 Writers send SET and INCR (or --operations) to new keys at a rate (open loop) before, during and after the fault.
 Then every key is read: the report says which acknowledged writes are lost, which writes were
 executed twice, and how long nobody could write. docs/failover.md explains audit and clocks.
+With --wait, a write counts as acknowledged if WAIT also confirms N replicas within T, and as
+unknown otherwise; each write takes a connection of a pool of 2 to 10.
 Limits: reconnect (until every writer had a new write acknowledged), outage, and with --workload
 manager pool_recovery (until two connections of the pool are usable); `default` selects
 reconnect<1s and pool_recovery<2s.
@@ -64,7 +71,7 @@ pub(crate) struct FailoverArgs {
     /// Number of writers, which share one client [default: 6]
     #[arg(long, value_name = "N", value_parser = units::small_count, help_heading = "Load")]
     pub(crate) writers: Option<u32>,
-    /// Kinds of write that take turns: set, incr, multi, lua and xadd, as a comma list, or `all` [default: set,incr]
+    /// Kinds of write that take turns: set, incr, multi, lua, xadd, watch and publish, as a comma list, or `all` [default: set,incr]
     #[arg(
         long,
         value_name = "A,B|all",
@@ -72,6 +79,12 @@ pub(crate) struct FailoverArgs {
         help_heading = "Load"
     )]
     pub(crate) operations: Vec<String>,
+    /// WAIT for N replicas, up to T, after each write [example: 1:100ms]
+    #[arg(long, value_name = "N:T", help_heading = "Load")]
+    pub(crate) wait: Option<String>,
+    /// Read as often as write, from the `master` or from a `replica`, and count stale reads
+    #[arg(long, value_name = "FROM", help_heading = "Load")]
+    pub(crate) reads: Option<String>,
     /// Load of an application, in place of one shared connection
     #[arg(long, value_enum, value_name = "NAME", help_heading = "Load")]
     pub(crate) workload: Option<FailoverWorkload>,

@@ -2,6 +2,7 @@
 
 use loadline_client::cluster::{self, Cluster, Node};
 use loadline_client::pool::{self, Pool};
+use loadline_client::pubsub::PubSub;
 use loadline_client::{Client, Error, Protocol, Request, Tls, blocking, multiplexed};
 
 use super::connect::builder;
@@ -115,6 +116,20 @@ impl Connector {
         match self {
             Self::Server(client) => Some(client.pool(limits).await),
             Self::Cluster(_) => None,
+        }
+    }
+
+    /// Opens a subscriber.
+    ///
+    /// # Errors
+    /// If the connection cannot be made.
+    pub(crate) async fn pubsub(&self) -> Result<PubSub, Error> {
+        match self {
+            Self::Server(client) => client.pubsub().await,
+            Self::Cluster(builder) => {
+                let builder = cluster::Builder::clone(builder);
+                builder.open().await?.pubsub().await
+            }
         }
     }
 }

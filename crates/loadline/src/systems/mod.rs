@@ -7,6 +7,7 @@ pub(crate) mod client;
 mod cluster;
 pub(crate) mod connect;
 mod counters;
+mod divide;
 pub(crate) mod drivers;
 pub(crate) mod engines;
 mod environment;

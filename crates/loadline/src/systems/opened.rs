@@ -126,7 +126,10 @@ impl Opened {
                 Access::server(master, None, name.clone(), plan, plan.latency)?
             }
             Target::SpawnSentinel(program) => {
-                let (child, others) = SentinelChildren::spawn(program, None, interrupt)?;
+                let (child, others) = {
+                    let seen = |master: &Child| Ok(master.address());
+                    SentinelChildren::spawn(program, None, seen, interrupt)?
+                };
                 let master = sentinel::master(&others.named(), &plan.tls)?;
                 around = Some(others);
                 Access::server(master, Some(child), name.clone(), plan, plan.latency)?

@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loadline_client::cluster::{self, slot_of};
-use loadline_client::{Address, OwnedReply, RetryPolicy, Tls};
-use loadline_measure::failover::Topology;
+use loadline_client::cluster::{self, Node, slot_of};
+use loadline_client::sentinel::Role;
+use loadline_client::{Address, OwnedReply, RetryPolicy, Tls, blocking};
+use loadline_measure::failover::{Fault, ReadFrom, Topology};
 use loadline_measure::record::ServerEnvironment;
 
 use super::admin::Admin;
 use super::client::{Connector, node};
 use super::connect::{Endpoint, builder, command};
+use super::divide::Divide;
 use super::environment::described;
 use super::faulty::FaultyPath;
 use super::sentinel::sentinel;
@@ -37,7 +39,18 @@ const FOLLOWED: &str = "loadline:followed";
 
 /// The servers of a topology. They end when this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Site(Servers);
+pub(crate) struct Site {
+    servers: Servers,
+    /// The paths that a partition cuts, for servers that can have one.
+    divide: Option<Divide>,
+}
+
+/// A partition, which lasts until it is ended or dropped.
+#[derive(Debug)]
+pub(crate) struct CutOff<'s> {
+    site: &'s Site,
+    divide: &'s Divide,
+}
 
 #[derive(Debug)]
 enum Servers {
@@ -54,7 +67,8 @@ enum Servers {
 }
 
 impl Site {
-    /// Starts the servers of `topology`, of `program` where it is not our own. Must be called on the main thread.
+    /// Starts the servers of `topology`, of `program` where it is not our own, so that `fault` is possible. Must be called on
+    /// the main thread.
     ///
     /// # Errors
     /// If a server does not start, or if `interrupt` was set meanwhile.
@@ -62,6 +76,7 @@ impl Site {
         topology: &Topology,
         program: &Path,
         durability: Durability,
+        fault: &Fault,
         interrupt: &AtomicBool,
     ) -> Result<Self, Failure> {
         let storage = Storage {
@@ -71,6 +86,15 @@ impl Site {
         };
         let name = format!("spawn:{}", program.display());
         let spawn = || Child::spawn_storing(&name, program, storage, interrupt);
+        let mut divide = None;
+        // The address at which the other servers find the master.
+        let mut seen = |master: &Child| match fault {
+            Fault::Partition | Fault::Lag => {
+                let paths = divide.insert(Divide::in_front_of(master)?);
+                Ok(paths.master())
+            }
+            _ => Ok(master.address()),
+        };
         let servers = match topology {
             Topology::Embedded => {
                 let mut child = Child::embedded_storing(storage, interrupt)?;
@@ -82,23 +106,30 @@ impl Site {
                 Servers::Cluster(cluster)
             }
             Topology::Sentinel => {
-                let spawned = SentinelChildren::spawn(program, Some(DOWN_AFTER), interrupt)?;
+                let spawned =
+                    SentinelChildren::spawn(program, Some(DOWN_AFTER), &mut seen, interrupt)?;
                 let (master, around) = (Box::new(spawned.0), spawned.1);
+                if let Some(divide) = &mut divide {
+                    divide.keep_client_from(around.replicas().iter().chain(around.sentinels()))?;
+                }
                 Servers::Sentinel { master, around }
             }
             Topology::Replica => {
                 let (master, replica) = (Box::new(spawn()?), Box::new(spawn()?));
-                follow(&master, &replica, interrupt)?;
+                follow(&master, seen(&master)?, &replica, interrupt)?;
+                if let Some(divide) = divide.as_mut().filter(|_| *fault == Fault::Partition) {
+                    divide.keep_client_from([&*replica])?;
+                }
                 Servers::Pair { master, replica }
             }
             _ => Servers::One(spawn()?),
         };
-        Ok(Self(servers))
+        Ok(Self { servers, divide })
     }
 
     /// The server that fails.
     pub(crate) fn victim(&self) -> &Child {
-        match &self.0 {
+        match &self.servers {
             Servers::One(child) => child,
             Servers::Pair { master, .. } | Servers::Sentinel { master, .. } => master,
             Servers::Cluster(cluster) => &cluster.nodes()[0],
@@ -107,7 +138,7 @@ impl Site {
 
     /// The servers that the client can be led to.
     fn nodes(&self) -> Vec<Server> {
-        match &self.0 {
+        match &self.servers {
             Servers::Cluster(cluster) => cluster.nodes().iter().map(Child::server).collect(),
             Servers::Sentinel { master, around } => {
                 let servers = std::iter::once(&**master).chain(around.replicas());
@@ -119,7 +150,7 @@ impl Site {
 
     /// The addresses at which the keys of the victim can be written once something has taken its place.
     fn successors(&self) -> Vec<Server> {
-        match &self.0 {
+        match &self.servers {
             Servers::Cluster(cluster) => vec![cluster.first_replica().server()],
             Servers::Sentinel { around, .. } => {
                 around.replicas().iter().map(Child::server).collect()
@@ -130,7 +161,7 @@ impl Site {
 
     /// Whether another server takes the place of one that does not answer, without help.
     pub(crate) fn heals_itself(&self) -> bool {
-        matches!(self.0, Servers::Cluster(_) | Servers::Sentinel { .. })
+        matches!(self.servers, Servers::Cluster(_) | Servers::Sentinel { .. })
     }
 
     /// The addresses of the servers that the client can be led to.
@@ -145,11 +176,15 @@ impl Site {
         addresses.collect()
     }
 
-    /// Connections of loadline-client with its defaults, through the proxy `path` if there is one.
+    /// Connections of loadline-client with its defaults, through the proxy `path` if there is one, that read from `from`.
     ///
     /// # Errors
     /// If the configuration is not valid for a cluster.
-    pub(crate) fn connector(&self, path: Option<&FaultyPath>) -> Result<Connector, Failure> {
+    pub(crate) fn connector(
+        &self,
+        path: Option<&FaultyPath>,
+        from: &ReadFrom,
+    ) -> Result<Connector, Failure> {
         let own = self.nodes();
         let entrances: Vec<Server> = match path {
             Some(path) => path.addresses().map(Server::local).collect(),
@@ -160,11 +195,31 @@ impl Site {
             let (own, entrance) = (node(&own.address)?, node(&entrance.address)?);
             (own != entrance).then_some((own, entrance))
         });
-        match &self.0 {
+        let reads_replicas = *from == ReadFrom::Replica;
+        match &self.servers {
+            Servers::Pair { replica, .. } if reads_replicas => {
+                let own = replica.address();
+                let paths = self.divide.iter().flat_map(Divide::paths);
+                let reached = paths.filter(|(named, _)| *named == own);
+                let reached = reached.map(|(_, reached)| reached).next();
+                let client = builder(&Server::local(reached.unwrap_or(own)), &Tls::default());
+                let client = client.retry(RetryPolicy::default());
+                Ok(Connector::Server(client.build()))
+            }
             Servers::One(_) | Servers::Pair { .. } => Ok(Connector::Server(client.build())),
             Servers::Sentinel { around, .. } => {
                 let named = sentinel(&around.named());
-                let named = led.fold(named, |named, (own, entrance)| named.reach(own, entrance));
+                let paths = self.divide.iter().flat_map(|divide| {
+                    let paths = divide.paths();
+                    paths.map(|(named, reached)| (node_at(named), node_at(reached)))
+                });
+                let named = led
+                    .chain(paths)
+                    .fold(named, |named, (own, entrance)| named.reach(own, entrance));
+                let named = match from {
+                    ReadFrom::Replica => named.role(Role::Replica),
+                    _ => named,
+                };
                 let client = client.address(Address::Sentinel(named));
                 Ok(Connector::Server(client.build()))
             }
@@ -179,6 +234,10 @@ impl Site {
                 let builder = led.fold(builder, |builder, (own, entrance)| {
                     builder.reach(own, entrance)
                 });
+                let builder = builder.read_from(match from {
+                    ReadFrom::Replica => cluster::ReadFrom::Replica,
+                    _ => cluster::ReadFrom::Master,
+                });
                 Ok(Connector::Cluster(Box::new(builder)))
             }
         }
@@ -186,7 +245,7 @@ impl Site {
 
     /// A hash tag for each writer, so that writers take turns on the masters, the first one on the victim.
     pub(crate) fn tags(&self, writers: u32) -> Vec<String> {
-        let masters = match &self.0 {
+        let masters = match &self.servers {
             Servers::Cluster(cluster) => cluster.nodes().len() / 2,
             _ => 1,
         };
@@ -213,7 +272,7 @@ impl Site {
     /// # Errors
     /// If no server accepts writes again, or if `interrupt` was set meanwhile.
     pub(crate) fn kill(&mut self, probe: &str, interrupt: &AtomicBool) -> Result<(), Failure> {
-        match &mut self.0 {
+        match &mut self.servers {
             Servers::One(child) => child.restart(interrupt)?,
             Servers::Pair { master, replica } => {
                 let server = master.server();
@@ -235,7 +294,7 @@ impl Site {
     /// # Errors
     /// If a server refuses, if none accepts writes again, or if `interrupt` was set meanwhile.
     pub(crate) fn fail_over(&self, probe: &str, interrupt: &AtomicBool) -> Result<(), Failure> {
-        match &self.0 {
+        match &self.servers {
             Servers::One(_) => unreachable!("it has no replica"),
             Servers::Pair { master, replica } => change_places(master, replica, interrupt)?,
             Servers::Sentinel { around, .. } => around.fail_over()?,
@@ -246,6 +305,33 @@ impl Site {
         wait_for("accepts writes", interrupt, || {
             self.accepts(probe).then_some(())
         })
+    }
+
+    /// Cuts the client and the victim off from the other servers.
+    ///
+    /// # Errors
+    /// If the proxies have ended.
+    ///
+    /// # Panics
+    /// If the site was not started for a partition.
+    pub(crate) fn cut_off(&self) -> Result<CutOff<'_>, Failure> {
+        let divide = self.divide.as_ref().expect("it was started for this fault");
+        divide.cut()?;
+        Ok(CutOff { site: self, divide })
+    }
+
+    /// Holds everything between the victim and its replicas for the time of `meanwhile`.
+    ///
+    /// # Errors
+    /// If the proxies have ended.
+    ///
+    /// # Panics
+    /// If the site was not started for this fault.
+    pub(crate) fn hold_replication(&self, meanwhile: impl FnOnce()) -> Result<(), Failure> {
+        let divide = self.divide.as_ref().expect("it was started for this fault");
+        divide.cut()?;
+        meanwhile();
+        divide.join()
     }
 
     /// Whether a fresh connection can write `probe`, a key of the victim, to a server in its place.
@@ -277,12 +363,87 @@ impl Site {
     }
 }
 
-/// Makes `replica` a replica of `master`, and waits until it has its data.
-fn follow(master: &Child, replica: &Child, interrupt: &AtomicBool) -> Result<(), Failure> {
+impl CutOff<'_> {
+    /// Whether a server on the other side accepts a write of `probe`, a key of the victim. Without sentinels, the replica
+    /// is promoted by hand.
+    pub(crate) fn promoted(&self, probe: &str) -> bool {
+        let Servers::Pair { replica, .. } = &self.site.servers else {
+            return self.site.accepts(probe);
+        };
+        let replica = replica.server();
+        say(&replica, &["REPLICAOF", "NO", "ONE"]).is_ok()
+            && say(&replica, &["SET", probe, "1"]).is_ok()
+    }
+
+    /// Connects the servers again. Without sentinels, the promoted replica takes the port of the old master, which becomes its
+    /// replica.
+    ///
+    /// # Errors
+    /// If a server refuses, or if `interrupt` was set meanwhile.
+    pub(crate) fn end(self, interrupt: &AtomicBool) -> Result<(), Failure> {
+        self.divide.join()?;
+        match &self.site.servers {
+            Servers::Pair { master, replica } if !interrupt.load(Ordering::Relaxed) => {
+                let server = master.server();
+                let mut old = Ruled::open(&server)?;
+                let port = port(&replica.server()).to_string();
+                old.tell(&["REPLICAOF", "127.0.0.1", &port])?;
+                old.hand_over(replica)
+            }
+            // The sentinels make the old master a replica.
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A master that gives its place up, and a connection to it that stays.
+struct Ruled {
+    server: Server,
+    connection: blocking::Connection,
+}
+
+impl Ruled {
+    fn open(server: &Server) -> Result<Self, Failure> {
+        let connection = Endpoint::local(server.clone())
+            .open()
+            .map_err(|error| Failure::unavailable(format!("{server}: {error}.")))?;
+        let server = server.clone();
+        Ok(Self { server, connection })
+    }
+
+    fn tell(&mut self, words: &[&str]) -> Result<(), Failure> {
+        let told = self.connection.run(command(words));
+        told.map(drop).map_err(|error| {
+            let words = words.join(" ");
+            Failure::unavailable(format!("{}: {words} failed: {error}.", self.server))
+        })
+    }
+
+    /// Lets `replica` listen in its place, and closes the connections of its clients: they find the new master where they
+    /// look, as when a name moves.
+    fn hand_over(&mut self, replica: &Child) -> Result<(), Failure> {
+        // Once it does not listen any more, only this connection is left.
+        self.tell(&["CONFIG", "SET", "port", "0"])?;
+        listen_at(replica, port(&self.server))?;
+        self.tell(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
+    }
+}
+
+fn node_at(address: SocketAddr) -> Node {
+    Node::new(address.ip().to_string(), address.port())
+}
+
+/// Makes `replica` a replica of `master`, which it finds at `seen`, and waits until it has its data.
+fn follow(
+    master: &Child,
+    seen: SocketAddr,
+    replica: &Child,
+    interrupt: &AtomicBool,
+) -> Result<(), Failure> {
     // By default, a master waits 5 s for more replicas before it sends its data.
     let delay = ["CONFIG", "SET", "repl-diskless-sync-delay", "0"];
     say(&master.server(), &delay)?;
-    let port = port(&master.server()).to_string();
+    let port = seen.port().to_string();
     say(&replica.server(), &["REPLICAOF", "127.0.0.1", &port])?;
     let mut open = Endpoint::local(master.server())
         .open()
@@ -300,29 +461,16 @@ fn follow(master: &Child, replica: &Child, interrupt: &AtomicBool) -> Result<(),
     say(&master.server(), &["DEL", FOLLOWED]).map(drop)
 }
 
-/// Makes `replica` the master at the address of `master`, and `master` its replica, which closes the connections of its
-/// clients: they find the new master where they look, as when a name moves.
+/// Makes `replica` the master at the address of `master`, and `master` its replica.
 fn change_places(master: &Child, replica: &Child, interrupt: &AtomicBool) -> Result<(), Failure> {
-    let server = master.server();
-    // Once it does not listen any more, only this connection is left.
-    let mut old = Endpoint::local(server.clone())
-        .open()
-        .map_err(|error| Failure::unavailable(format!("{server}: {error}.")))?;
-    let mut tell = |words: &[&str]| {
-        let told = old.run(command(words));
-        told.map_err(|error| {
-            Failure::unavailable(format!("{server}: {} failed: {error}.", words.join(" ")))
-        })
-    };
-    tell(&["FAILOVER"])?;
+    let mut old = Ruled::open(&master.server())?;
+    old.tell(&["FAILOVER"])?;
     let mut admin = Admin::open(&Endpoint::local(replica.server()))?;
     wait_for("was promoted", interrupt, || {
         let info = admin.info(&["replication"]).ok()?;
         (info.get("role") == Some("master")).then_some(())
     })?;
-    tell(&["CONFIG", "SET", "port", "0"])?;
-    listen_at(replica, port(&server))?;
-    tell(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).map(drop)
+    old.hand_over(replica)
 }
 
 /// Lets a server listen on another port.

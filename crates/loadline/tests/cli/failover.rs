@@ -41,14 +41,19 @@ fn answer(words: &[&str]) -> (Failover, String) {
         assert_eq!(audit.twice.unwrap_or(0), 0, "{audit:?}");
         assert_eq!(audit.refused_there, 0, "{audit:?}");
     }
-    // Two events of each write and of each read of it, and one of each fault.
+    // Two events of each write, of each read of it afterwards and of each read meanwhile, and one of each fault.
     let sent: u64 = answer
         .trials
         .iter()
         .map(|trial| total(trial, |audit| audit.sent))
         .sum();
     let events = dir.read("out.jsonl").lines().count() as u64;
-    assert_eq!(events, 4 * sent + answer.trials.len() as u64);
+    let reads = answer
+        .trials
+        .iter()
+        .filter_map(|trial| trial.reads.as_ref());
+    let reads: u64 = reads.map(|reads| reads.sent).sum();
+    assert_eq!(events, 4 * sent + 2 * reads + answer.trials.len() as u64);
     (answer, report)
 }
 
@@ -101,6 +106,73 @@ fn promoted_replica_is_found_at_the_address_of_its_master() {
 }
 
 #[test]
+fn wait_turns_the_losses_of_a_partition_into_unknown_outcomes() {
+    let partition = |more: &[&str]| {
+        let words = [&["replica", "--fault", "partition"][..], more].concat();
+        let (answer, report) = answer(&words);
+        let trial = answer.trials.into_iter().next().unwrap();
+        let clocks = &trial.clocks;
+        assert!(clocks.ready_ns < clocks.fault_end_ns, "{report}");
+        assert!(clocks.first_write_ns.is_some(), "{report}");
+        (trial, report)
+    };
+    let (without, report) = partition(&[]);
+    // All that the old master acknowledged in a second.
+    assert!(without.lost() > 300, "{report}");
+    assert_eq!(total(&without, |audit| audit.unconfirmed), 0, "{report}");
+    let (with, report) = partition(&["--wait", "1:50ms"]);
+    assert_eq!(with.lost(), 0, "{report}");
+    let gone = |audit: &Audit| audit.unconfirmed - audit.unconfirmed_there;
+    assert!(total(&with, gone) > 10, "{report}");
+    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "each with a WAIT for 1 replica up to 50.0 ms in one request",
+        "WAIT: too few replicas confirmed",
+    ] {
+        assert!(report.contains(part), "{part}\n{report}");
+    }
+}
+
+#[test]
+fn partitioned_master_is_replaced_by_the_sentinels_and_its_writes_are_lost() {
+    let (answer, report) = answer(&["sentinel", "--fault", "partition"]);
+    let trial = &answer.trials[0];
+    assert!(trial.clocks.ready_ns.is_some(), "{report}");
+    assert!(trial.clocks.first_write_ns.is_some(), "{report}");
+    assert!(trial.lost() > 300, "{report}");
+}
+
+#[test]
+fn read_after_a_lost_write_is_stale() {
+    let words =
+        "standalone --fault kill --durability memory,always --duration 700ms --reads master";
+    let (answer, report) = answer(&words.split(' ').collect::<Vec<_>>());
+    let [memory, always] = answer.trials.as_slice() else {
+        panic!("{answer:?}");
+    };
+    assert!(memory.stale() > 0, "{report}");
+    assert_eq!(always.stale(), 0, "{report}");
+    for trial in &answer.trials {
+        let reads = trial.reads.as_ref().unwrap();
+        assert!(reads.sent > 500 && reads.answered > 0, "{reads:?}");
+    }
+}
+
+#[test]
+fn reads_of_a_replica_that_lags_are_stale() {
+    let words = "replica --fault lag --reads replica --duration 2s --operations incr,xadd,multi";
+    let (answer, report) = answer(&words.split(' ').collect::<Vec<_>>());
+    let trial = &answer.trials[0];
+    let stale = trial.reads.as_ref().unwrap().stale.unwrap();
+    // Those of a second.
+    assert!(stale.count > 300, "{report}");
+    let (fault_ns, length_ns) = (trial.clocks.fault_ns, trial.clocks.fault_end_ns.unwrap());
+    assert!(stale.from_ns < fault_ns + length_ns, "{report}");
+    assert!(stale.to_ns > fault_ns, "{report}");
+    assert_eq!(trial.lost(), 0, "{report}");
+}
+
+#[test]
 fn writers_follow_the_sentinels_to_another_master() {
     let (answer, report) = answer(&["sentinel", "--fault", "kill", "--duration", "6s"]);
     let clocks = &answer.trials[0].clocks;
@@ -139,6 +211,14 @@ fn faults_of_connections_lose_and_repeat_nothing() {
         .collect();
     assert_eq!(kinds.collect::<Vec<_>>(), known, "{report}");
     assert_eq!(cut.faults, 10, "{report}");
+    let messages = |trial: &Trial| {
+        let audits = trial.audits.iter();
+        let mut of_messages = audits.filter(|audit| audit.kind == Kind::Publish);
+        of_messages.next().unwrap().announced
+    };
+    let announced: Vec<u64> = answer.trials.iter().map(messages).collect();
+    // CLIENT KILL TYPE normal leaves subscribers alone.
+    assert_eq!(announced[2], 0, "{report}");
     // At least the writes whose reply was cut were executed and not acknowledged.
     assert!(
         total(cut, |audit| audit.ambiguous_there) >= cut.faults,

@@ -87,7 +87,17 @@ fn other_work(
         let topologies = (before.topology.clone(), after.topology.clone());
         reasons.push(FailoverReason::OtherTopology(topologies.0, topologies.1));
     }
-    let load = |failover: &Failover| (failover.rate, failover.writers, failover.pool);
+    let load = |failover: &Failover| {
+        let Failover {
+            rate,
+            writers,
+            pool,
+            wait,
+            reads,
+            ..
+        } = failover;
+        (*rate, *writers, *pool, *wait, reads.clone())
+    };
     if load(before) != load(after) {
         reasons.push(FailoverReason::OtherLoad);
     }

@@ -1,9 +1,10 @@
 //! The fate of writes while servers fail: the audit, one group of rows for each fault, and the clocks.
 
 mod course;
+mod reads;
 
 use loadline_measure::failover::{
-    Audit, Clocks, Failover, Fault, Gap, PoolSize, Topology, Trial, WriteId,
+    Audit, Clocks, Failover, Fault, Gap, PoolSize, Topology, Trial, Wait, WriteId,
 };
 use loadline_measure::words;
 
@@ -15,10 +16,12 @@ use crate::document::{Block, Cell, Column, Item, Row, RowGroup, Section, Table, 
 const MOST_KINDS: usize = 4;
 
 /// Legend of the tables.
-pub(super) const LEGEND: [&str; 7] = [
+pub(super) const LEGEND: [&str; 9] = [
     "acked: confirmed by a reply. lost: acked, and not in the server afterwards. refused: not executed, as the client reported.",
-    "unknown: the client reported that the write may have been executed; there: those of them that are in the server.",
-    "twice: executed more than once. Each write has a key of its own, and the values of INCR, MULTI and LUA and the length of a stream (XADD) show the number of executions; a second SET does not show.",
+    "unknown: the client reported that the write may have been executed, or WAIT confirmed too few replicas; there: those of them that are in the server.",
+    "twice: executed more than once. Each write has a key of its own, and the values of INCR, MULTI, LUA and WATCH and the length of a stream (XADD) show the number of executions; a second SET does not show.",
+    "PUBLISH: executed as many times as a subscriber received the message; lost without a gap that the client announced.",
+    "stale: the answer to a read without the write that its reader had acknowledged before, as after a lost write or from a replica that is behind.",
     "detection: from the fault to the first error of a writer. ready: until the server, or the one in its place, accepts writes. first write: until each writer had a new write acknowledged.",
     "recovery: until the median response time of 50 writes was at most 10 % longer than that before the fault.",
     "pool: until a check that began after the fault got an answer on the smallest number of connections of the pool.",
@@ -44,11 +47,12 @@ pub(super) fn found(answer: &Failover) -> String {
         ""
     };
     format!(
-        "{topology}: no write of a writer was acknowledged for {}{most} ({}); {}; {}",
+        "{topology}: no write of a writer was acknowledged for {}{most} ({}); {}; {}{}",
         length(&outage),
         trial.fault,
         losses(answer),
-        duplicates(answer)
+        duplicates(answer),
+        reads::found(answer)
     )
 }
 
@@ -97,6 +101,7 @@ pub(super) fn sections(answer: &Failover) -> Vec<Option<Section>> {
     }
     vec![
         audits(answer),
+        reads::section(answer),
         clocks(answer),
         course::section(&answer.trials),
     ]
@@ -112,8 +117,11 @@ fn audits(answer: &Failover) -> Option<Section> {
         .map_or_else(String::new, |PoolSize { min, max }| {
             format!(" with a pool of {min} to {max} connections")
         });
+    let wait = answer.wait.map_or_else(String::new, |wait| {
+        format!(", each with {} in one request,", waiting(wait))
+    });
     let caption = format!(
-        "Writes of {} at {} per second through {}{pool}",
+        "Writes of {} at {} per second{wait} through {}{pool}",
         words::plural(answer.writers, "writer"),
         words::amount(answer.rate),
         answer.client
@@ -133,6 +141,15 @@ fn audits(answer: &Failover) -> Option<Section> {
         groups: groups.collect(),
     };
     Section::new(&caption, vec![Block::Table(table)])
+}
+
+/// A WAIT in words.
+fn waiting(wait: Wait) -> String {
+    let time = words::duration(wait.timeout_ns as f64);
+    format!(
+        "a WAIT for {} up to {time}",
+        words::plural(wait.replicas, "replica")
+    )
 }
 
 /// The effect of a fault, and how it ends.
@@ -170,6 +187,18 @@ fn effect(trial: &Trial, topology: &Topology) -> String {
             _ => "CLUSTER FAILOVER: a replica becomes the master",
         }
         .to_owned(),
+        Fault::Partition => match topology {
+            Topology::Replica => {
+                "the client and the master are cut off from the replica, which is promoted and takes the port of the master at the end"
+            }
+            _ => {
+                "the client and the master are cut off from replicas and sentinels, which promote a replica"
+            }
+        }
+        .to_owned(),
+        Fault::Lag => {
+            "the replica receives nothing from its master for a time, and goes on answering".to_owned()
+        }
         other => other.to_string(),
     }
 }
@@ -213,6 +242,21 @@ fn row(audit: &Audit, fault_ns: u64) -> Row {
             moment(loss.to_ns, fault_ns)
         );
         notes.push(Item::new(Tone::Bad, text));
+    }
+    if audit.announced > 0 {
+        let text = format!(
+            "{} not received, in gaps that the client announced",
+            words::plural(audit.announced, "acknowledged message")
+        );
+        notes.push(Item::new(Tone::Faint, text));
+    }
+    if audit.unconfirmed > 0 {
+        let gone = audit.unconfirmed.saturating_sub(audit.unconfirmed_there);
+        let text = format!(
+            "WAIT: too few replicas confirmed {}, counted as unknown. Without WAIT, they would be acked, and {gone} of them lost",
+            words::plural(audit.unconfirmed, "executed write")
+        );
+        notes.push(Item::new(Tone::Faint, text));
     }
     if audit.refused_there > 0 {
         let text = format!(

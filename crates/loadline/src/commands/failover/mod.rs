@@ -2,6 +2,8 @@
 
 mod client_kill;
 mod kill;
+mod lag;
+mod partition;
 mod planned;
 mod scripted;
 mod stop;
@@ -15,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use loadline_load::Control;
 use loadline_measure::failover::{
-    Events, Failover, Fault, History, PoolSize, Trial, audit, clocks, errors, timeline,
+    Events, Failover, Fault, History, PoolSize, ReadFrom, Trial, audit, clocks, errors, reads,
+    timeline,
 };
 use loadline_measure::gate;
 use loadline_measure::record::Answer;
@@ -26,7 +29,7 @@ use crate::args::FailoverArgs;
 use crate::exit::{Exit, Failure};
 use crate::plan::{self, FailoverPlan, TrialPlan, run_prefix};
 use crate::session::{self, Recorded, Session, Shell};
-use crate::subjects::{Writers, Written};
+use crate::subjects::{Reading, Writers, Written};
 use crate::systems::faulty::FaultyPath;
 use crate::systems::site::Site;
 use crate::units::nanoseconds;
@@ -81,6 +84,8 @@ fn measure(
                 min: pool.min as u64,
                 max: pool.max as u64,
             }),
+            wait: plan.wait,
+            reads: plan.reads.clone(),
             trials: Vec::new(),
         };
         let mut events = plan.history.as_ref().map(|_| Events::default());
@@ -150,6 +155,7 @@ fn one_trial(
             &plan.topology,
             &plan.program,
             trial.durability,
+            &trial.fault,
             &control.interrupt,
         )?),
     };
@@ -165,12 +171,21 @@ fn one_trial(
     });
     let path = path.transpose()?;
     let writers = Writers {
-        connector: site.connector(path.as_ref())?,
+        connector: site.connector(path.as_ref(), &ReadFrom::Master)?,
+        reads: match &plan.reads {
+            None => None,
+            Some(from @ ReadFrom::Replica) => {
+                let replicas = site.connector(path.as_ref(), from)?;
+                Some(Reading::Replicas(replicas))
+            }
+            Some(_) => Some(Reading::Writers),
+        },
         kinds: plan.operations.clone(),
         tags: site.tags(plan.writers),
         prefix,
         rate: plan.rate,
         pool: plan.pool,
+        wait: plan.wait,
         time: trial.lead + trial.after,
     };
     let (start, happened, written) = load(&writers, trial, site, path.as_ref(), control)?;
@@ -178,7 +193,7 @@ fn one_trial(
         return Ok(None);
     }
     let direct = Writers {
-        connector: site.connector(None)?,
+        connector: site.connector(None, &ReadFrom::Master)?,
         ..writers
     };
     audited(&direct, trial, start, &happened, written).map(Some)
@@ -244,6 +259,8 @@ fn cause(
         Fault::Stop => stop::cause(site, trial.stopped, probe, control)?,
         Fault::ClientKill => client_kill::cause(site)?,
         Fault::Planned => planned::cause(site, probe, control)?,
+        Fault::Partition => partition::cause(site, trial.stopped, probe, control)?,
+        Fault::Lag => lag::cause(site, trial.stopped, control)?,
         _ => nothing,
     };
     Ok((start, happened))
@@ -272,6 +289,7 @@ fn audited(
     let history = History {
         kinds: writers.kinds.clone(),
         operations: written.operations,
+        reads: written.reads,
         errors: written.errors,
         fault_ns: since_start(happened.began),
         fault_end_ns: happened.ended.map(since_start),
@@ -279,15 +297,20 @@ fn audited(
         pool_checks: written.pool_checks,
         end_ns: written.end_ns,
     };
-    let audits = audit(&history, &written.sent).map_err(|why| {
+    let defect = |why: String| {
         let sentence = format!("{}: {why}. This is a defect of Loadline.", trial.fault);
         Failure::new(Exit::Internal, sentence)
-    })?;
+    };
+    let audits = audit(&history, &written.sent).map_err(defect)?;
+    let has_reads = writers.reads.as_ref();
+    let reads = has_reads.map(|_| reads(&history, written.reads_sent));
+    let reads = reads.transpose().map_err(defect)?;
     let trial = Trial {
         fault: trial.fault.clone(),
         durability: trial.durability.to_string(),
         faults: happened.times,
         audits,
+        reads,
         clocks: clocks(&history),
         errors: errors(&history),
         timeline: timeline(&history),

@@ -2,6 +2,7 @@
 
 mod limits;
 mod scripts;
+mod wait;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use loadline_client::pool;
 use loadline_link::script::Script;
 use loadline_measure::Limit;
-use loadline_measure::failover::{Fault, Kind, Topology};
+use loadline_measure::failover::{Fault, Kind, ReadFrom, Topology, Wait};
 use serde_json::{Value, json};
 
 use super::description::Description;
@@ -58,6 +59,10 @@ pub(crate) struct FailoverPlan {
     pub(crate) operations: Vec<Kind>,
     /// The pool of the writers; `None` if they share one connection.
     pub(crate) pool: Option<pool::Limits>,
+    /// The WAIT after each write.
+    pub(crate) wait: Option<Wait>,
+    /// The servers that answer reads; `None` without reads.
+    pub(crate) reads: Option<ReadFrom>,
     pub(crate) limits: Vec<Limit>,
     /// The file of the events.
     pub(crate) history: Option<Output>,
@@ -75,7 +80,7 @@ pub(crate) struct TrialPlan {
     pub(crate) lead: Duration,
     /// Load after the beginning of the fault.
     pub(crate) after: Duration,
-    /// The time for which a server is stopped.
+    /// The time for which a server is stopped or cut off.
     pub(crate) stopped: Duration,
     /// Whether it uses the servers of the trial before, all of which still do what they did at their start.
     pub(crate) goes_on: bool,
@@ -94,7 +99,9 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
     }
     let (rate, writers) = load(args)?;
     let classes = classes(args, &topology)?;
-    let pool = pool(args.workload, &topology)?;
+    let wait = wait::resolve(args.wait.as_deref(), &topology)?;
+    // A WAIT is about the writes of its connection, and holds it up.
+    let pool = pool(args.workload, &topology)?.or(wait.map(|_| pool::Limits::default()));
     let choices = ChoiceArgs {
         seed: args.seed,
         ..ChoiceArgs::default()
@@ -115,9 +122,11 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
                     .duration
                     .unwrap_or_else(|| default_after(&fault, &topology)),
                 stopped: stopped(&topology),
-                goes_on: trials.last().is_some_and(|before| {
-                    before.leaves_servers_alone() && before.durability == *durability
-                }),
+                // Servers that can be cut off are connected in another way.
+                goes_on: !matches!(fault, Fault::Partition | Fault::Lag)
+                    && trials.last().is_some_and(|before| {
+                        before.leaves_servers_alone() && before.durability == *durability
+                    }),
                 durability: *durability,
                 fault: fault.clone(),
             });
@@ -125,17 +134,19 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
     }
     Ok(FailoverPlan {
         base,
-        topology,
         program: args
             .server
             .clone()
             .unwrap_or_else(|| DEFAULT_PROGRAM.into()),
         rate,
         writers,
-        operations: operations(&args.operations)?,
+        operations: operations(&args.operations, &topology, wait)?,
+        reads: reads(args.reads.as_deref(), &topology)?,
         history: history(args)?,
         limits: limits::resolve(&args.limits, pool.is_some(), &trials)?,
         pool,
+        wait,
+        topology,
         trials,
     })
 }
@@ -150,11 +161,47 @@ fn history(args: &FailoverArgs) -> Result<Option<Output>, Failure> {
 }
 
 /// The kinds of write.
-fn operations(words: &[String]) -> Result<Vec<Kind>, Failure> {
+fn operations(
+    words: &[String],
+    topology: &Topology,
+    wait: Option<Wait>,
+) -> Result<Vec<Kind>, Failure> {
     if words.is_empty() {
         return Ok(DEFAULT_OPERATIONS.to_vec());
     }
-    chosen("--operations", "operation", words, Kind::ALL)
+    let mut kinds: Vec<Kind> = chosen("--operations", "operation", words, Kind::ALL)?;
+    let why = match (topology, wait) {
+        (Topology::Cluster, _) => {
+            "WATCH needs a pool, and loadline-client has no pool of connections to a cluster"
+        }
+        (_, Some(_)) => "WAIT must be in the same request as the write, and EXEC follows a read",
+        _ => return Ok(kinds),
+    };
+    if words.iter().any(|word| word == Kind::Watch.as_str()) {
+        return Err(Failure::usage(format!("--operations watch: {why}.")));
+    }
+    kinds.retain(|kind| *kind != Kind::Watch);
+    Ok(kinds)
+}
+
+/// The servers that answer reads.
+fn reads(text: Option<&str>, topology: &Topology) -> Result<Option<ReadFrom>, Failure> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let is_alone = matches!(topology, Topology::Standalone | Topology::Embedded);
+    match ReadFrom::from(text) {
+        ReadFrom::Other(_) => Err(Failure::invalid(
+            "--reads",
+            "value",
+            text,
+            "expected master or replica",
+        )),
+        ReadFrom::Replica if is_alone => Err(Failure::usage(format!(
+            "--reads replica: `{topology}` has no replica."
+        ))),
+        known => Ok(Some(known)),
+    }
 }
 
 /// The rate, and the number of writers.
@@ -222,18 +269,35 @@ fn topology(text: Option<&str>) -> Result<Topology, Failure> {
 }
 
 fn faults(words: &[String], topology: &Topology) -> Result<Vec<Fault>, Failure> {
-    let is_alone = matches!(topology, Topology::Standalone | Topology::Embedded);
-    let is_possible = |fault: &Fault| !is_alone || *fault != Fault::Planned;
     if words.is_empty() || words.iter().any(|word| word == "all") {
-        let all = Fault::ALL.iter().filter(|fault| is_possible(fault));
-        return Ok(all.cloned().collect());
+        let all = Fault::ALL.iter();
+        let possible = all.filter(|fault| why_not(fault, topology).is_none());
+        return Ok(possible.cloned().collect());
     }
     let faults: Vec<Fault> = chosen("--fault", "fault", words, Fault::ALL)?;
-    match faults.iter().find(|fault| !is_possible(fault)) {
-        None => Ok(faults),
-        Some(fault) => Err(Failure::usage(format!(
-            "--fault {fault}: `{topology}` has no replica that could become the master."
-        ))),
+    let refused = faults.iter().find_map(|fault| {
+        let why = why_not(fault, topology)?;
+        Some(Failure::usage(format!(
+            "--fault {fault}: `{topology}` {why}."
+        )))
+    });
+    refused.map_or(Ok(faults), Err)
+}
+
+/// The reason why a topology cannot have a fault.
+fn why_not(fault: &Fault, topology: &Topology) -> Option<&'static str> {
+    let is_alone = matches!(topology, Topology::Standalone | Topology::Embedded);
+    match fault {
+        Fault::Planned | Fault::Partition if is_alone => {
+            Some("has no replica that could become the master")
+        }
+        Fault::Partition if *topology == Topology::Cluster => {
+            Some("has no proxy between its nodes; use replica or sentinel")
+        }
+        Fault::Lag if *topology != Topology::Replica => {
+            Some("has no proxy between a master and its replica alone; use replica")
+        }
+        _ => None,
     }
 }
 
@@ -319,9 +383,9 @@ fn writes(rate: u64, time: Duration) -> u64 {
 /// The time that the client and the servers take to recover, and some more.
 fn default_after(fault: &Fault, topology: &Topology) -> Duration {
     let seconds = match (fault, topology) {
-        (Fault::Stop, Topology::Sentinel) => 8,
+        (Fault::Stop | Fault::Partition, Topology::Sentinel) => 8,
         (Fault::Kill | Fault::Stop, Topology::Sentinel | Topology::Cluster) => 6,
-        (Fault::Kill | Fault::Stop | Fault::BlackHole | Fault::Planned, _) => 4,
+        (Fault::Kill | Fault::Stop | Fault::BlackHole | Fault::Planned | Fault::Partition, _) => 4,
         _ => 2,
     };
     Duration::from_secs(seconds)
@@ -367,6 +431,8 @@ impl FailoverPlan {
         let kinds: Vec<&str> = self.operations.iter().map(Kind::as_str).collect();
         out.entry("operations", kinds.clone());
         out.entry("pool", self.pool.map(|pool| [pool.min, pool.max]));
+        out.entry("wait", json!(self.wait));
+        out.entry("reads", json!(self.reads));
         let limits: Vec<String> = self.limits.iter().map(ToString::to_string).collect();
         out.entry("limits", limits.clone());
         out.entry("seed", self.base.seed);
@@ -391,15 +457,24 @@ impl FailoverPlan {
         });
         out.section("Load");
         out.line(format!(
-            "{} writes per second ({}) of {} writers through one loadline-client{}, seed {}",
+            "{} writes per second ({}) of {} writers{} through one loadline-client{}, seed {}",
             count_text(self.rate),
             kinds.join(", ").to_uppercase(),
             self.writers,
+            self.wait.map_or_else(String::new, |wait| {
+                let time = duration_text(Duration::from_nanos(wait.timeout_ns));
+                format!(", each with WAIT {}:{time},", wait.replicas)
+            }),
             self.pool.map_or_else(String::new, |pool| {
                 format!(" with a pool of {} to {} connections", pool.min, pool.max)
             }),
             self.base.seed
         ));
+        if let Some(from) = &self.reads {
+            out.line(format!(
+                "as many reads ({from}), each of the last acknowledged write of its writer"
+            ));
+        }
         out.section("Faults");
         for trial in &self.trials {
             out.line(format!(
@@ -421,7 +496,15 @@ impl FailoverPlan {
 impl TrialPlan {
     /// Whether each server still does afterwards what it did before.
     fn leaves_servers_alone(&self) -> bool {
-        !matches!(self.fault, Fault::Kill | Fault::Stop | Fault::Planned)
+        !matches!(
+            self.fault,
+            Fault::Kill | Fault::Stop | Fault::Planned | Fault::Partition | Fault::Lag
+        )
+    }
+
+    /// Whether it lasts for a given time.
+    fn has_length(&self) -> bool {
+        matches!(self.fault, Fault::Stop | Fault::Partition | Fault::Lag)
     }
 
     fn to_json(&self) -> Value {
@@ -431,7 +514,7 @@ impl TrialPlan {
             "lead_ns": nanoseconds(self.lead),
             "after_ns": nanoseconds(self.after),
             "goes_on": self.goes_on,
-            "stopped_ns": (self.fault == Fault::Stop).then(|| nanoseconds(self.stopped)),
+            "stopped_ns": self.has_length().then(|| nanoseconds(self.stopped)),
         })
     }
 }

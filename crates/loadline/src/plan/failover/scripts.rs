@@ -57,7 +57,7 @@ fn black_hole() -> Step {
 
 fn at_write(again: Again, times: Option<u64>) -> Trigger {
     // The command that executes each kind of write.
-    let commands = ["SET", "INCR", "EXEC", "EVAL", "XADD"];
+    let commands = ["SET", "INCR", "EXEC", "EVAL", "XADD", "PUBLISH"];
     Trigger {
         counts: Counts::Messages(commands.map(String::from).to_vec()),
         first: 1,

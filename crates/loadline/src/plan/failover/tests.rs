@@ -23,7 +23,12 @@ fn default_is_every_fault_of_one_server_in_less_than_a_minute() {
     ] {
         let plan = resolved(&[topology]).unwrap();
         let faults: Vec<&Fault> = plan.trials.iter().map(|trial| &trial.fault).collect();
-        let is_left_out = |fault: &&Fault| alone && **fault == Fault::Planned;
+        let is_left_out = |fault: &&Fault| match fault {
+            Fault::Planned => alone,
+            Fault::Partition => alone || topology == "cluster",
+            Fault::Lag => topology != "replica",
+            _ => false,
+        };
         for fault in Fault::ALL.iter() {
             assert_eq!(faults.contains(&fault), !is_left_out(&fault), "{topology}");
         }
@@ -62,6 +67,14 @@ fn operations_are_those_that_were_chosen_each_once() {
     let chosen = operations(&["--operations", "xadd,multi,xadd"]);
     assert_eq!(chosen.unwrap(), [Kind::Xadd, Kind::Multi]);
     assert_eq!(operations(&["--operations", "all"]).unwrap(), Kind::ALL);
+    // Without a connection of its own, or with a request for each write, there is no WATCH.
+    for words in [
+        &["cluster", "--operations", "all"][..],
+        &["replica", "--wait", "1:1s", "--operations", "all"],
+    ] {
+        let kinds = operations(words).unwrap();
+        assert!(!kinds.contains(&Kind::Watch) && kinds.len() == Kind::ALL.len() - 1);
+    }
     let refused = operations(&["--operations", "set,get"]).unwrap_err();
     assert_eq!(refused.exit(), Exit::Usage);
 }
@@ -88,6 +101,9 @@ fn servers_that_a_fault_left_alone_are_used_again() {
     assert_eq!(goes_on(&cluster), [false, true, true, false, true, false]);
     let durable = ["--fault", "cut,kill", "--durability", "memory,always"];
     assert_eq!(goes_on(&durable), [false, true, false]);
+    // Servers that can be cut off are connected in another way.
+    let divided = ["replica", "--fault", "cut,partition,reset,lag"];
+    assert_eq!(goes_on(&divided), [false; 4]);
 }
 
 #[test]
@@ -103,9 +119,18 @@ fn faults_of_the_path_have_a_possible_script_in_the_record() {
     assert_eq!(plan.to_json()["fault_scripts"][0]["script"]["seed"], 9);
 }
 
+/// Checks that each of these calls is a usage error with its reason.
+fn assert_refused<const N: usize>(calls: [(&[&str], &str); N]) {
+    for (words, reason) in calls {
+        let failure = resolved(words).expect_err(&words.join(" "));
+        assert_eq!(failure.exit(), Exit::Usage);
+        assert!(failure.to_string().contains(reason), "{words:?}: {failure}");
+    }
+}
+
 #[test]
 fn impossible_failovers_are_refused() {
-    for (words, reason) in [
+    assert_refused([
         (
             &["redis://db"][..],
             "invalid topology `redis://db`: expected standalone",
@@ -117,6 +142,14 @@ fn impossible_failovers_are_refused() {
         (
             &["embedded", "--fault", "planned"],
             "has no replica that could become the master",
+        ),
+        (
+            &["cluster", "--fault", "partition"],
+            "no proxy between its nodes",
+        ),
+        (
+            &["sentinel", "--fault", "lag"],
+            "between a master and its replica alone",
         ),
         (
             &["--fault", "explode"],
@@ -149,11 +182,50 @@ fn impossible_failovers_are_refused() {
             "unknown fault: expected cut",
         ),
         (&["--duration", "1ms"], "from 100ms to"),
-    ] {
-        let failure = resolved(words).expect_err(&words.join(" "));
-        assert_eq!(failure.exit(), Exit::Usage);
-        assert!(failure.to_string().contains(reason), "{words:?}: {failure}");
-    }
+    ]);
+}
+
+#[test]
+fn waits_reads_and_operations_that_a_topology_cannot_have_are_refused() {
+    assert_refused([
+        (
+            &["--wait", "1:100ms"][..],
+            "--wait: `standalone` has no replica",
+        ),
+        (&["cluster", "--wait", "1:100ms"], "WAIT needs a pool"),
+        (
+            &["replica", "--wait", "2:100ms"],
+            "invalid value `2:100ms`: expected 1 replica",
+        ),
+        (
+            &["sentinel", "--wait", "0:100ms"],
+            "expected 1 to 2 replicas",
+        ),
+        (&["sentinel", "--wait", "1"], "expected N:T"),
+        (&["sentinel", "--wait", "1:0ms"], "from 1ms to"),
+        (&["--reads", "replica"], "`standalone` has no replica"),
+        (&["--reads", "all"], "expected master or replica"),
+        (
+            &["cluster", "--operations", "set,watch"],
+            "--operations watch: WATCH needs a pool",
+        ),
+        (
+            &["replica", "--operations", "watch", "--wait", "1:1s"],
+            "EXEC follows a read",
+        ),
+    ]);
+}
+
+#[test]
+fn wait_has_a_pool_because_it_holds_up_its_connection() {
+    let plan = resolved(&["sentinel", "--wait", "2:100ms"]).unwrap();
+    let wait = Wait {
+        replicas: 2,
+        timeout_ns: 100_000_000,
+    };
+    assert_eq!(plan.wait, Some(wait));
+    assert_eq!(plan.pool.map(|pool| (pool.min, pool.max)), Some((2, 10)));
+    assert_eq!(plan.to_json()["wait"]["replicas"], 2);
 }
 
 #[test]

@@ -42,10 +42,7 @@ impl FaultyPath {
 
     /// The addresses of the proxy, one for each server.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.0.addresses().iter().map(|address| match address {
-            Address::Tcp(address) => *address,
-            Address::Unix(_) => unreachable!("its routes are from loopback"),
-        })
+        entrances(&self.0)
     }
 
     /// The occurrences of the first step; others only belong to it.
@@ -54,6 +51,14 @@ impl FaultyPath {
         occurrences.retain(|one| one.step == 0);
         occurrences
     }
+}
+
+/// The addresses of a proxy whose routes are from loopback, in their order.
+pub(super) fn entrances(proxy: &Proxy) -> impl Iterator<Item = SocketAddr> {
+    proxy.addresses().iter().map(|address| match address {
+        Address::Tcp(address) => *address,
+        Address::Unix(_) => unreachable!("its routes are from loopback"),
+    })
 }
 
 /// A proxy with one fault.

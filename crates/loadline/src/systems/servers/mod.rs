@@ -289,6 +289,11 @@ impl Child {
         self.dir.as_ref().map(TempDir::path)
     }
 
+    /// The address that it listens on.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Its address.
     pub(crate) fn server(&self) -> Server {
         match &self.socket {

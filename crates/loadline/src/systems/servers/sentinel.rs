@@ -1,5 +1,6 @@
 //! Child servers under sentinels on loopback: a master, two replicas, and three sentinels.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -37,8 +38,9 @@ pub(crate) struct SentinelChildren {
 }
 
 impl SentinelChildren {
-    /// Starts a master of `program`, which is redis-server or compatible with it, and the servers around it. The sentinels
-    /// replace a master some time after it was silent for `down_after`, by default 30 s.
+    /// Starts a master of `program`, which is redis-server or compatible with it, and the servers around it, which find it at
+    /// the address that `seen` returns. The sentinels replace a master some time after it was silent for `down_after`, by
+    /// default 30 s.
     ///
     /// # Errors
     /// If one is not found or does not start, with its last output; if they do not find each other; if `interrupt` was set
@@ -46,6 +48,7 @@ impl SentinelChildren {
     pub(crate) fn spawn(
         program: &Path,
         down_after: Option<Duration>,
+        seen: impl FnOnce(&Child) -> Result<SocketAddr, Failure>,
         interrupt: &AtomicBool,
     ) -> Result<(Child, Self), Failure> {
         let name = format!("spawn-sentinel:{}", program.display());
@@ -62,10 +65,8 @@ impl SentinelChildren {
             interrupt,
         };
         let master = wanted.spawn(program, || Ok(Vec::new()))?;
-        let (host, port) = (
-            master.address.ip().to_string(),
-            master.address.port().to_string(),
-        );
+        let seen = seen(&master)?;
+        let (host, port) = (seen.ip().to_string(), seen.port().to_string());
         let replica = [
             "--replicaof",
             &host,
@@ -101,6 +102,11 @@ impl SentinelChildren {
             // Those before Redis 7.0 cannot change them, and take longer.
             let _ = Endpoint::local(sentinel.server()).say(&command);
         }
+    }
+
+    /// The sentinels.
+    pub(crate) fn sentinels(&self) -> &[Child] {
+        &self.sentinels
     }
 
     /// The replicas.

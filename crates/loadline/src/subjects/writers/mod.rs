@@ -1,37 +1,37 @@
-//! Writers of a failover: writes of new keys in an open loop through one loadline-client, with the outcome of each as the
+//! Writers of a failover, their reads, and the subscriber of their messages: writes of new keys in an open loop through one loadline-client, with the outcome of each as the
 //! client reports it. No write is repeated.
 //!
 //! It keeps no histograms and is not a fourth loop beside those of loadline-load: a history needs each write with its
 //! outcome, and the task loop is a closed one.
 
+mod route;
+mod subscriber;
+mod values;
+
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use loadline_client::pool::{self, Pool};
-use loadline_client::{Error, OwnedReply, Request, atomic, cmd};
+use loadline_client::{Error, OwnedReply, cmd};
 use loadline_load::pacing::{ArrivalProcess, Arrivals};
-use loadline_measure::failover::{Kind, Operation, Outcome, WriteId};
+use loadline_measure::failover::{Kind, Operation, Outcome, Read, Wait, WriteId};
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::exit::{Exit, Failure};
-use crate::systems::client::{Blocking, Connector, SharedConnection};
+use crate::systems::client::Connector;
 use crate::units::nanoseconds;
+use route::{Failed, Route, Way};
+use subscriber::Subscriber;
 
-/// The script of a [`Kind::Lua`].
-const SCRIPT: &str = "return redis.call('INCR', KEYS[1])";
-/// The commands of a [`Kind::Multi`], each an INCRBY of 1: not an INCR, so that the fault proxy counts only its EXEC.
-const TOGETHER: u64 = 2;
-/// Time limit for writes under way at the end of the load: the client gives them up before.
-const GRACE: Duration = Duration::from_secs(5);
+/// Time limit for writes under way at the end of the load: the client gives them up before. The longest wait for a connection
+/// of the pool and then for a reply.
+const GRACE: Duration = Duration::from_secs(12);
 /// Interval at which an interrupt is looked for meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Interval between checks of a pool.
 const CHECK_EVERY: Duration = Duration::from_millis(10);
-/// Keys that are read at once.
-const READ_TOGETHER: usize = 500;
 /// Kinds of errors that are counted separately.
 const MOST_KINDS: usize = 32;
 
@@ -50,40 +50,19 @@ pub(crate) struct Writers {
     pub(crate) time: Duration,
     /// The pool through which they write; `None` if they share one connection.
     pub(crate) pool: Option<pool::Limits>,
+    /// The WAIT with each write, for which there is a pool.
+    pub(crate) wait: Option<Wait>,
+    /// The reads; `None` without any.
+    pub(crate) reads: Option<Reading>,
 }
 
-/// The way of a write to the client.
-#[derive(Debug, Clone)]
-enum Route {
-    Shared(SharedConnection),
-    /// A connection of the pool for each write.
-    Pool(Pool),
-}
-
-impl Route {
-    async fn run<T>(&self, request: impl Request<Output = Result<T, Error>>) -> Result<T, Error> {
-        match self {
-            Self::Shared(connection) => connection.run(request).await,
-            Self::Pool(pool) => pool.get().await?.run(request).await,
-        }
-    }
-
-    /// Writes once.
-    async fn write(&self, kind: &Kind, key: String, value: String) -> Result<(), Error> {
-        let request = match kind {
-            Kind::Multi => {
-                let one = || cmd::<OwnedReply>("INCRBY").arg(key.as_str()).arg(1);
-                let done = self.run(atomic((one(), one()))).await?;
-                // Without watched keys, the server always executes it.
-                return done.map_or(Ok(()), |(first, second)| first.and(second).map(drop));
-            }
-            Kind::Set => cmd("SET").arg(key).arg(value),
-            Kind::Lua => cmd("EVAL").arg(SCRIPT).arg(1).arg(key),
-            Kind::Xadd => cmd("XADD").arg(key).arg("*").arg("write").arg(value),
-            _ => cmd::<OwnedReply>("INCR").arg(key),
-        };
-        self.run(request).await.map(drop)
-    }
+/// The way of reads. With each write, its writer reads the last one that it had acknowledged.
+#[derive(Debug)]
+pub(crate) enum Reading {
+    /// That of the writes.
+    Writers,
+    /// To replicas.
+    Replicas(Connector),
 }
 
 /// The writes of a load.
@@ -92,6 +71,11 @@ pub(crate) struct Written {
     pub(crate) operations: Vec<Operation>,
     /// Writes that were sent, for each kind.
     pub(crate) sent: Vec<u64>,
+    pub(crate) reads: Vec<Read>,
+    /// Reads that were sent.
+    pub(crate) reads_sent: u64,
+    /// The last acknowledged write of each writer that can be read: its place.
+    latest: Vec<Option<usize>>,
     /// The kinds of errors.
     pub(crate) errors: Vec<String>,
     /// The end of the load, in nanoseconds since its start.
@@ -116,18 +100,23 @@ impl Writers {
             .map_err(|error| Failure::new(Exit::Internal, format!("No runtime: {error}.")))?;
         LocalSet::new().block_on(&runtime, async {
             let route = self.route().await.map_err(|error| unreachable(&error))?;
+            let subscriber = self.subscriber(&route).await;
+            let subscriber = subscriber.map_err(|error| unreachable(&error))?;
             let start = Instant::now();
             // The receiver is gone only if the fault has failed.
             let _ = begun.send(start);
             let checks = Rc::new(RefCell::new(Vec::new()));
-            let checking = match (&route, self.pool) {
-                (Route::Pool(pool), Some(limits)) => {
+            let checking = match (&route.writes, self.pool) {
+                (Way::Pool(pool), Some(limits)) => {
                     let check = check(pool.clone(), limits.min, start, Rc::clone(&checks));
                     Some(tokio::task::spawn_local(check))
                 }
                 _ => None,
             };
-            let mut written = self.write(&route, start, is_over).await;
+            let mut written = self.write(&route, start, &is_over).await;
+            if let Some(subscriber) = subscriber {
+                subscriber.note(&mut written.operations, is_over).await;
+            }
             if let Some(checking) = checking {
                 checking.abort();
                 written.pool_checks = Some(checks.take());
@@ -137,17 +126,49 @@ impl Writers {
     }
 
     async fn route(&self) -> Result<Route, Error> {
-        if let Some(limits) = self.pool
-            && let Some(pool) = self.connector.pool(limits).await
-        {
-            return pool.map(Route::Pool);
-        }
-        self.connector.shared().await.map(Route::Shared)
+        let pooled = match self.pool {
+            Some(limits) => self.connector.pool(limits).await.transpose()?,
+            None => None,
+        };
+        let writes = match pooled {
+            Some(pool) => Way::Pool(pool),
+            None => Way::Shared(self.connector.shared().await?),
+        };
+        let watches = self.kinds.contains(&Kind::Watch);
+        let watching = match &writes {
+            Way::Shared(_) if watches => {
+                let limits = pool::Limits::default();
+                self.connector.pool(limits).await.transpose()?
+            }
+            _ => None,
+        };
+        let reads = match &self.reads {
+            None => None,
+            Some(Reading::Writers) => Some(writes.clone()),
+            Some(Reading::Replicas(connector)) => Some(Way::Shared(connector.shared().await?)),
+        };
+        Ok(Route {
+            writes,
+            wait: self.wait,
+            watching,
+            reads,
+            channel: format!("{}messages", self.prefix),
+        })
     }
 
-    async fn write(&self, route: &Route, start: Instant, is_over: impl Fn() -> bool) -> Written {
+    async fn subscriber(&self, route: &Route) -> Result<Option<Subscriber>, Error> {
+        let Some(kind) = self.kinds.iter().position(|kind| *kind == Kind::Publish) else {
+            return Ok(None);
+        };
+        let pubsub = self.connector.pubsub().await?;
+        let subscriber = Subscriber::start(pubsub, &route.channel, kind).await?;
+        Ok(Some(subscriber))
+    }
+
+    async fn write(&self, route: &Route, start: Instant, is_over: &impl Fn() -> bool) -> Written {
         let written = Rc::new(RefCell::new(Written {
             sent: vec![0; self.kinds.len()],
+            latest: vec![None; self.tags.len()],
             ..Written::default()
         }));
         let mut tasks = JoinSet::new();
@@ -164,8 +185,12 @@ impl Writers {
                 // A load that is late must not keep replies waiting.
                 tokio::task::yield_now().await;
             }
+            let id = self.id(number);
+            if let Some(read) = self.read(id.writer, route, start, &written) {
+                tasks.spawn_local(read);
+            }
             let route = route.clone();
-            tasks.spawn_local(self.one((number, due_ns), route, start, Rc::clone(&written)));
+            tasks.spawn_local(self.one((id, due_ns), route, start, Rc::clone(&written)));
             number += 1;
             while tasks.try_join_next().is_some() {}
         }
@@ -183,23 +208,57 @@ impl Writers {
                 operation.completed_ns = now_ns;
             }
         }
+        for read in &mut written.reads {
+            read.completed_ns = read.completed_ns.min(now_ns);
+        }
         written.end_ns = end_ns.min(nanoseconds(ended - start));
         written
     }
 
     /// Write number `number` of all writers.
+    fn id(&self, number: u64) -> WriteId {
+        let writers = self.tags.len() as u64;
+        WriteId {
+            writer: (number % writers) as u32,
+            sequence: number / writers,
+        }
+    }
+
+    /// A read of the last acknowledged write of a writer, if it has one and reads.
+    fn read(
+        &self,
+        writer: u32,
+        route: &Route,
+        start: Instant,
+        written: &Rc<RefCell<Written>>,
+    ) -> Option<impl Future<Output = ()> + use<>> {
+        let way = route.reads.clone()?;
+        let now_ns = nanoseconds(start.elapsed());
+        let (place, read) = written.borrow_mut().begin_read(writer, now_ns)?;
+        let (key, kind) = (
+            self.key(read.write, read.kind),
+            self.kinds[read.kind].clone(),
+        );
+        let written = Rc::clone(written);
+        Some(async move {
+            let found = way.read(&kind, &key, read.write).await;
+            let completed_ns = nanoseconds(start.elapsed());
+            written.borrow_mut().reads[place] = Read {
+                completed_ns,
+                found: found.ok(),
+                ..read
+            };
+        })
+    }
+
+    /// One write.
     fn one(
         &self,
-        (number, due_ns): (u64, u64),
+        (id, due_ns): (WriteId, u64),
         route: Route,
         start: Instant,
         written: Rc<RefCell<Written>>,
     ) -> impl Future<Output = ()> + use<> {
-        let writers = self.tags.len() as u64;
-        let id = WriteId {
-            writer: (number % writers) as u32,
-            sequence: number / writers,
-        };
         let kind = (id.sequence % self.kinds.len() as u64) as usize;
         let (key, of_kind) = (self.key(id, kind), self.kinds[kind].clone());
         async move {
@@ -212,12 +271,17 @@ impl Writers {
                 outcome: Outcome::Ambiguous,
                 error: None,
                 executions: 0,
+                announced: false,
             });
-            let replied = route.write(&of_kind, key, value(id)).await;
+            let replied = route.write(&of_kind, &key, id).await;
             let now_ns = nanoseconds(start.elapsed());
-            written
-                .borrow_mut()
-                .end(place, now_ns, replied.err().as_ref());
+            let mut written = written.borrow_mut();
+            written.end(place, now_ns, replied.err().as_ref());
+            if of_kind != Kind::Publish
+                && written.operations[place].outcome == Outcome::Acknowledged
+            {
+                written.latest[id.writer as usize] = Some(place);
+            }
         }
     }
 
@@ -227,54 +291,6 @@ impl Writers {
             "{}{{{tag}}}:{}:{}",
             self.prefix, self.kinds[kind], id.sequence
         )
-    }
-
-    /// Reads every key, and notes how many times each write was executed.
-    ///
-    /// # Errors
-    /// If a server does not answer.
-    pub(crate) fn count_executions(&self, operations: &mut [Operation]) -> Result<(), Failure> {
-        let mut connection = self
-            .connector
-            .blocking()
-            .map_err(|error| unreachable(&error))?;
-        // The keys of a writer are in one slot, so that a cluster can read them together.
-        let mut together = BTreeMap::<_, Vec<&mut Operation>>::new();
-        for operation in operations {
-            let group = (operation.id.writer, operation.kind);
-            together.entry(group).or_default().push(operation);
-        }
-        for ((_, kind), mut operations) in together {
-            for some in operations.chunks_mut(READ_TOGETHER) {
-                let keys = some.iter().map(|operation| self.key(operation.id, kind));
-                self.count(&mut connection, kind, keys.collect(), some)
-                    .map_err(|error| unreachable(&error))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Notes the executions of `operations`, all of one kind, from the values of their keys.
-    fn count(
-        &self,
-        connection: &mut Blocking,
-        kind: usize,
-        keys: Vec<String>,
-        operations: &mut [&mut Operation],
-    ) -> Result<(), Error> {
-        if self.kinds[kind] == Kind::Xadd {
-            let lengths = keys.into_iter().map(|key| cmd::<u64>("XLEN").arg(key));
-            let lengths = connection.run(lengths.collect::<Vec<_>>());
-            for (operation, length) in operations.iter_mut().zip(lengths) {
-                operation.executions = length?;
-            }
-            return Ok(());
-        }
-        let values = connection.run(cmd::<Vec<Option<String>>>("MGET").arg(keys))?;
-        for (operation, found) in operations.iter_mut().zip(values) {
-            operation.executions = executions(&self.kinds[kind], operation.id, found.as_deref());
-        }
-        Ok(())
     }
 }
 
@@ -303,20 +319,6 @@ async fn check(pool: Pool, count: usize, start: Instant, checks: Rc<RefCell<Vec<
     }
 }
 
-fn value(id: WriteId) -> String {
-    format!("{}:{}", id.writer, id.sequence)
-}
-
-/// The executions of a write whose key has this value.
-fn executions(kind: &Kind, id: WriteId, found: Option<&str>) -> u64 {
-    let number = || found.and_then(|found| found.parse().ok()).unwrap_or(0_u64);
-    match kind {
-        Kind::Set => u64::from(found == Some(value(id).as_str())),
-        Kind::Multi => number().div_ceil(TOGETHER),
-        _ => number(),
-    }
-}
-
 impl Written {
     fn begin(&mut self, operation: Operation) -> usize {
         self.sent[operation.kind] += 1;
@@ -324,11 +326,27 @@ impl Written {
         self.operations.len() - 1
     }
 
-    fn end(&mut self, place: usize, now_ns: u64, error: Option<&Error>) {
-        let kind = error.and_then(|error| self.kind(word(error)));
+    /// A read that has no answer yet, with its place; `None` if the writer has no acknowledged write.
+    fn begin_read(&mut self, writer: u32, now_ns: u64) -> Option<(usize, Read)> {
+        let write = &self.operations[self.latest[writer as usize]?];
+        let read = Read {
+            write: write.id,
+            kind: write.kind,
+            acknowledged_ns: write.completed_ns,
+            invoked_ns: now_ns,
+            completed_ns: u64::MAX,
+            found: None,
+        };
+        self.reads_sent += 1;
+        self.reads.push(read);
+        Some((self.reads.len() - 1, read))
+    }
+
+    fn end(&mut self, place: usize, now_ns: u64, failed: Option<&Failed>) {
+        let kind = failed.and_then(|failed| self.kind(failed.word()));
         let operation = &mut self.operations[place];
         operation.completed_ns = now_ns;
-        operation.outcome = outcome(error);
+        operation.outcome = failed.map_or(Outcome::Acknowledged, Failed::outcome);
         operation.error = kind;
     }
 
@@ -340,32 +358,6 @@ impl Written {
             return Some(self.errors.len() - 1);
         }
         known
-    }
-}
-
-fn outcome(error: Option<&Error>) -> Outcome {
-    match error {
-        None => Outcome::Acknowledged,
-        // The command was executed, and its reply is not understood.
-        Some(Error::Type { .. }) => Outcome::Ambiguous,
-        Some(error) if error.maybe_executed() => Outcome::Ambiguous,
-        Some(_) => Outcome::Refused,
-    }
-}
-
-/// An error in a word.
-fn word(error: &Error) -> &str {
-    match error {
-        Error::Server(reply) => reply.code(),
-        Error::Connection { .. } => "disconnected",
-        Error::Timeout { .. } => "timeout",
-        Error::QueueFull { .. } => "queue full",
-        Error::Protocol { .. } => "protocol",
-        Error::Login { .. } => "login",
-        Error::Cluster(_) => "no node",
-        Error::Closed { .. } => "closed",
-        Error::Pool { .. } => "no free connection",
-        _ => "other",
     }
 }
 
