@@ -13,6 +13,7 @@ mod pages;
 mod peers;
 mod picture;
 mod pool;
+mod porcupine;
 mod programs;
 mod settings;
 mod stopwatch;

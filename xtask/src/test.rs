@@ -9,13 +9,14 @@ use crate::install::{PAUSE, TRIES, install_debian, try_again};
 use crate::lint::run_cargo;
 use crate::stopwatch::Stopwatch;
 use crate::{
-    drivers, features, instructions, is_on_path, pool, programs, run, say, settings, target_dir,
+    drivers, features, instructions, is_on_path, pool, porcupine, programs, run, say, settings,
+    target_dir,
 };
 
 /// A program that tests run, and the Debian package it comes in.
 type Needed = (&'static str, &'static str);
 
-const PROGRAMS: [Needed; 9] = [
+const PROGRAMS: [Needed; 10] = [
     ("redis-server", "redis-server"),
     ("redis-cli", "redis-tools"),
     ("redis-benchmark", "redis-tools"),
@@ -25,6 +26,7 @@ const PROGRAMS: [Needed; 9] = [
     ("node", "nodejs"),
     ("npm", "npm"),
     ("valgrind", "valgrind"),
+    ("go", "golang-go"),
 ];
 
 /// Checks the accessibility of pages in a browser (MPL-2.0). It is installed and not kept here.
@@ -75,8 +77,10 @@ pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
     refuse_missing(&missing, asked.install || is_ci)?;
     if asked.install {
         install_axe()?;
+        porcupine::install()?;
     } else {
         refuse_missing_axe(is_ci)?;
+        porcupine::refuse_missing(is_ci)?;
     }
     let features = features::flag(asked.rocksdb)?;
     let long = [(settings::LONG, "1")];
