@@ -110,6 +110,7 @@ fn run_from<W: Send>(
     control: &Control,
     work: impl Fn(&mut W, &Share<'_>) -> Result<Outcome, Error> + Sync,
 ) -> Result<Outcome, Error> {
+    let began = clock.began();
     let threads = workers.len();
     let board = Board::new(block.interval, threads);
     let board = match block.pacing {
@@ -142,6 +143,7 @@ fn run_from<W: Send>(
         outcome.join(&part?);
     }
     outcome.series = board.into_series();
+    outcome.began = Some(began);
     Ok(outcome)
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -27,6 +27,11 @@ impl Clock {
         Self {
             epoch_ns: now_ns.saturating_sub(elapsed.as_nanos() as u64),
         }
+    }
+
+    /// The time of day when this clock showed zero.
+    pub(crate) fn began(&self) -> SystemTime {
+        SystemTime::now() - Duration::from_nanos(self.now_ns())
     }
 
     /// Creates a clock with a common start for all threads.

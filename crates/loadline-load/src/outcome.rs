@@ -1,6 +1,6 @@
 //! The results of a block.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use loadline_measure::corrected::Corrected;
 use loadline_measure::histogram::Histogram;
@@ -23,6 +23,8 @@ pub struct Outcome {
     pub reads: u64,
     /// Replies without a value.
     pub nils: u64,
+    /// The start by the clock of this machine; `None` if it was not read.
+    pub began: Option<SystemTime>,
     /// From the start of the block to the last reply.
     pub duration: Duration,
     /// From the intended start to the reply.
@@ -100,6 +102,7 @@ impl Outcome {
             errors: Errors::default(),
             reads: 0,
             nils: 0,
+            began: None,
             duration: Duration::ZERO,
             response: Histogram::new(),
             service: Histogram::new(),
@@ -193,6 +196,7 @@ impl Outcome {
         self.errors.merge(&part.errors);
         self.reads += part.reads;
         self.nils += part.nils;
+        self.began = self.began.into_iter().chain(part.began).min();
         self.duration = self.duration.max(part.duration);
         self.response.merge(&part.response);
         self.service.merge(&part.service);

@@ -5,7 +5,7 @@
 //! through all rounds, and each of them is a window of it: the replies and the costs of a stretch of time.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::Error;
 use crate::block::{Block, Place, Share};
@@ -84,6 +84,7 @@ pub(crate) fn run<W: Send>(
     let board = Board::new(block.interval, threads);
     let (parts, seen) = pauses::watch(pauses::FINE, watched, || {
         let clock = Clock::start_at(place.overdue);
+        let began = clock.began();
         let run = |(thread, worker)| {
             let share = block.share((thread, threads), clock, &board, control, place);
             let windows = work(worker, &share);
@@ -118,14 +119,16 @@ pub(crate) fn run<W: Send>(
             });
             ended.collect()
         });
-        (parts, clock)
+        ((parts, began), clock)
     });
+    let (parts, began) = parts;
     let mut windows = joined(parts, place.windows_ns.len());
     distribute(
         &mut windows.outcomes,
         place.windows_ns,
         &board.into_series(),
         seen,
+        began,
     );
     windows
 }
@@ -174,8 +177,14 @@ fn finished(parts: &[Windows], count: usize) -> Option<usize> {
     parts.iter().map(of_thread).min()
 }
 
-/// Divides what was observed in the whole block among its windows, which end at `ends_ns`.
-fn distribute(windows: &mut [Outcome], ends_ns: &[u64], series: &[Interval], seen: Observed) {
+/// Divides what was observed in the whole block, which started at `began`, among its windows, which end at `ends_ns`.
+fn distribute(
+    windows: &mut [Outcome],
+    ends_ns: &[u64],
+    series: &[Interval],
+    seen: Observed,
+    began: SystemTime,
+) {
     let Some(last) = windows.last_mut() else {
         return;
     };
@@ -189,6 +198,7 @@ fn distribute(windows: &mut [Outcome], ends_ns: &[u64], series: &[Interval], see
             Some(end_ns) if window + 1 < count => Duration::from_nanos(*end_ns),
             _ => Duration::MAX,
         };
+        outcome.began = began.checked_add(start);
         let is_here = |time: Duration| start <= time && time < end;
         let intervals = series.iter().filter(|interval| is_here(interval.start));
         outcome.series = intervals
@@ -328,7 +338,16 @@ mod tests {
         };
         let mut windows = joined(vec![stalled(120, 2), stalled(130, 3)], 3);
         let ends_ns = [100_000_000, 200_000_000, 300_000_000];
-        distribute(&mut windows.outcomes, &ends_ns, &[], Observed::default());
+        let began = SystemTime::UNIX_EPOCH;
+        distribute(
+            &mut windows.outcomes,
+            &ends_ns,
+            &[],
+            Observed::default(),
+            began,
+        );
+        let start = |window: usize| windows.outcomes[window].began;
+        assert_eq!(start(2), Some(began + Duration::from_millis(200)));
         let of = |window: usize| &windows.outcomes[window].stalls;
         assert!(of(0).is_empty() && of(2).is_empty());
         let [stall] = of(1)[..] else {

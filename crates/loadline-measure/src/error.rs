@@ -74,4 +74,7 @@ pub enum Error {
     /// Two measurements differ in the work or the place.
     #[error("These runs cannot share a baseline: {0}")]
     Incomparable(String),
+    /// Records are not those of agents that ran one plan.
+    #[error("These records cannot be merged: {0}")]
+    Unmergeable(String),
 }

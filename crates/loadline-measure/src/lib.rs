@@ -11,6 +11,7 @@
 //! - [`interval`] and [`compare`]: the interval of a median, and two subjects in paired rounds;
 //! - [`quantile`]: the one median that the whole workspace uses;
 //! - [`corrected`]: tails without CPU waiting time, next to the raw ones;
+//! - [`agents`]: the records of several load generators as one;
 //! - [`clients`]: rows, gates and behaviour of client libraries;
 //! - [`capacity`]: the search for the highest load that keeps a limit;
 //! - [`sizes`]: the sizes of a batch that are as good as the best;
@@ -35,6 +36,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agents;
 pub mod capacity;
 pub mod clients;
 pub mod compare;

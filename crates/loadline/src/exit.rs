@@ -10,6 +10,8 @@ use crate::secret;
 pub(crate) enum Exit {
     /// Measurements that cannot be compared.
     Incomparable,
+    /// A part of the load generators did not measure the whole plan.
+    Incomplete,
     /// A flag, a value or a plan that cannot be.
     Usage,
     /// A file that cannot be read as what it should be, or an output that cannot be written.
@@ -27,6 +29,7 @@ impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Incomparable => 3,
+            Self::Incomplete => 4,
             Self::Usage => 64,
             Self::BadFile => 65,
             Self::Unavailable => 69,

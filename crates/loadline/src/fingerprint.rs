@@ -28,6 +28,7 @@ pub(crate) fn read() -> Environment {
             }
             .to_owned()
         }),
+        boot_id: first_line("/proc/sys/kernel/random/boot_id"),
         clock_source: first_line(
             "/sys/devices/system/clocksource/clocksource0/current_clocksource",
         ),

@@ -79,6 +79,8 @@ flaws! {
     Engines(EnginesFlaw),
     /// A pair of measurements.
     Pair(PairFlaw),
+    /// Several load generators.
+    Agents(AgentsFlaw),
     /// Evidence that could not be read.
     NotExamined(NotExamined),
 }
@@ -420,6 +422,40 @@ pub enum PairFlaw {
     },
 }
 
+/// A flaw of several load generators that ran one plan.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentsFlaw {
+    /// One agent answered fewer operations than the others, in a closed loop.
+    SlowerRate {
+        /// Its rank.
+        agent: u64,
+        /// Its operations per second.
+        own: f64,
+        /// The median of the others.
+        others: f64,
+    },
+    /// One agent had longer response times than the others, in an open loop.
+    SlowerTimes {
+        /// Its rank.
+        agent: u64,
+        /// Its median response time.
+        own_ns: f64,
+        /// The median of those of the others.
+        others_ns: f64,
+    },
+    /// Agents ran on one machine.
+    OneHost {
+        /// Their ranks.
+        agents: Vec<u64>,
+        /// Their threads.
+        threads: u64,
+        /// CPUs of the machine.
+        cores: Option<u64>,
+    },
+    /// The share of the time in which all agents measured, of that in which any of them did.
+    Apart(f64),
+}
+
 /// The reason why hits took longer than misses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum HitReason {
@@ -559,6 +595,16 @@ impl PairFlaw {
             Self::ArmsDiffer(_) => Rule::ArmsDiffer,
             Self::HitSlowerThanMiss { .. } => Rule::HitSlowerThanMiss,
             Self::TimeStaysFlat { .. } => Rule::TimeStaysFlat,
+        }
+    }
+}
+
+impl AgentsFlaw {
+    fn rule(&self) -> Rule {
+        match self {
+            Self::SlowerRate { .. } | Self::SlowerTimes { .. } => Rule::SlowerAgent,
+            Self::OneHost { .. } => Rule::AgentsOnOneHost,
+            Self::Apart(_) => Rule::AgentsApart,
         }
     }
 }

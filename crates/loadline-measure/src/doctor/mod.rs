@@ -5,6 +5,7 @@
 //! A rule without evidence reports nothing; if a server refuses a command, [`NotExamined`] names the affected
 //! rules. Rule numbers are stable; a removed rule leaves a gap.
 
+mod agents;
 mod blind;
 mod cluster;
 mod engines;
@@ -23,11 +24,12 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::LatencySummary;
 use crate::record::{Case, CpuPauses, Stall, SubjectKind};
 
+pub use agents::{examine_agents, examine_hosts};
 pub use cluster::{ClusterNode, examine_cluster};
 pub use engines::{EnginesSetup, Place, batched, examine_engines};
 pub use flaw::{
-    ActivityFlaw, Batched, ClusterFlaw, Diagnosis, EnginesFlaw, Flaw, FlowFlaw, Grouped, HitReason,
-    LoadFlaw, NotExamined, PairFlaw, ResultFlaw, SetupFlaw, SlowRounds, Work,
+    ActivityFlaw, AgentsFlaw, Batched, ClusterFlaw, Diagnosis, EnginesFlaw, Flaw, FlowFlaw,
+    Grouped, HitReason, LoadFlaw, NotExamined, PairFlaw, ResultFlaw, SetupFlaw, SlowRounds, Work,
 };
 pub use pairs::{arms_differ, hit_beside_miss, time_stays_flat};
 pub use rule::{Class, Rule};

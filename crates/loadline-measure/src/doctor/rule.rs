@@ -89,6 +89,12 @@ vocabulary! {
         AcrossASocket = "LL041",
         /// Batches and single operations in one comparison of engines.
         BatchBesideSingle = "LL042",
+        /// One of several load generators was slower than the others.
+        SlowerAgent = "LL043",
+        /// Several load generators ran on one machine.
+        AgentsOnOneHost = "LL044",
+        /// Load generators did not measure at the same time.
+        AgentsApart = "LL045",
     }
 }
 
@@ -113,6 +119,8 @@ pub enum Class {
     Comparison,
     /// Comparisons of the nodes of a cluster.
     Cluster,
+    /// Several load generators.
+    Agents,
     /// Rules that could not be applied.
     NotExamined,
     /// Rules of another version of Loadline.
@@ -160,6 +168,7 @@ impl Rule {
             | Self::ClusterSettings
             | Self::ClusterSlots
             | Self::ClusterMoving => Class::Cluster,
+            Self::SlowerAgent | Self::AgentsOnOneHost | Self::AgentsApart => Class::Agents,
             Self::NotExamined => Class::NotExamined,
             Self::Other(_) => Class::Unknown,
         }

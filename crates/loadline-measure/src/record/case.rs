@@ -207,6 +207,9 @@ pub struct RoundSummary {
     /// Errors of any kind.
     #[serde(default)]
     pub errors: u64,
+    /// Start in nanoseconds since 1970, by the clock of the machine; `None` if it was not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_unix_ns: Option<u64>,
     /// Time measured.
     pub duration_ns: u64,
     /// Operations per second.

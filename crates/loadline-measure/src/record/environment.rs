@@ -20,6 +20,9 @@ pub struct Environment {
     pub memory_bytes: Option<u64>,
     /// `container`, `vm` or `host`.
     pub virtualization: Option<String>,
+    /// Identifier of this boot of the kernel, which all containers of a machine share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
     /// The kernel's clock source.
     pub clock_source: Option<String>,
     /// The CPU frequency governor.
@@ -40,6 +43,9 @@ pub struct ServerEnvironment {
     pub name: Option<String>,
     /// Its version.
     pub version: Option<String>,
+    /// Identifier of its process (`run_id` in INFO).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
     /// Its memory allocator.
     pub allocator: Option<String>,
     /// Settings that affect measurements.

@@ -36,6 +36,7 @@ pub use environment::{Environment, Noise, ServerEnvironment};
 
 pub(crate) use finite::finite;
 
+pub use crate::agents::{Agent, AgentCase};
 pub use crate::capacity::Capacity;
 pub use crate::clients::{Behaviour, ClientRow, Clients};
 pub use crate::compare::Verdict;
@@ -66,6 +67,9 @@ pub struct Record {
     pub run: Run,
     /// Its environment.
     pub environment: Environment,
+    /// The load generators of a merged record, by rank; empty for a single one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<Agent>,
     /// The links that added latency, one per latency.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Link>,
@@ -170,6 +174,7 @@ impl Record {
             schema: SCHEMA.to_owned(),
             run,
             environment,
+            agents: Vec::new(),
             links: Vec::new(),
             cases: Vec::new(),
             left_out: Vec::new(),

@@ -25,6 +25,9 @@ vocabulary! {
 /// A period in which operations waited and no reply arrived.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
+    /// The rank of the agent that observed it, in a merged record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<u64>,
     /// The round, from 0.
     pub round: u64,
     /// The start within the round.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{
-    Answer, Capacity, Case, Clients, Comparison, Engines, Environment, Failover, Finding,
+    Agent, Answer, Capacity, Case, Clients, Comparison, Engines, Environment, Failover, Finding,
     Judgement, LeftOut, Link, NotExamined, Record, Row, Run, Tiers,
 };
 
@@ -15,6 +15,8 @@ pub(super) struct Stored {
     run: Run,
     #[serde(default)]
     environment: Environment,
+    #[serde(default)]
+    agents: Vec<Agent>,
     #[serde(default)]
     links: Vec<Link>,
     cases: Vec<Case>,
@@ -75,6 +77,7 @@ impl From<Stored> for Record {
             schema: stored.schema,
             run: stored.run,
             environment: stored.environment,
+            agents: stored.agents,
             links: stored.links,
             cases: stored.cases,
             left_out: stored.left_out,

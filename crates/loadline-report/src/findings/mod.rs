@@ -1,6 +1,7 @@
 //! Findings of the doctor in words: a sentence of evidence with its figures, and advice. One file per group of rules.
 
 mod activity;
+mod agents;
 mod cluster;
 mod engines;
 mod flow;
@@ -39,6 +40,7 @@ fn told(flaw: &Flaw) -> (String, String) {
         Flaw::Setup(flaw) => (setup::evidence(flaw), setup::advice(flaw)),
         Flaw::Cluster(flaw) => (cluster::evidence(flaw), cluster::advice(flaw)),
         Flaw::Engines(flaw) => return (engines::evidence(flaw), engines::advice(flaw)),
+        Flaw::Agents(flaw) => (agents::evidence(flaw), agents::advice(flaw)),
         Flaw::Pair(flaw) => (pair::evidence(flaw), pair::advice(flaw)),
         Flaw::NotExamined(refused) => (not_examined(refused), PERMISSIONS),
     };

@@ -1,7 +1,7 @@
 use loadline_measure::Metric;
 use loadline_measure::doctor::{
-    ActivityFlaw, Batched, ClusterFlaw, EnginesFlaw, FlowFlaw, HitReason, LoadFlaw, PairFlaw,
-    ResultFlaw, SetupFlaw, SlowRounds, Throttled, Work,
+    ActivityFlaw, AgentsFlaw, Batched, ClusterFlaw, EnginesFlaw, FlowFlaw, HitReason, LoadFlaw,
+    PairFlaw, ResultFlaw, SetupFlaw, SlowRounds, Throttled, Work,
 };
 use loadline_measure::record::{CpuPauses, Link, Scheduling, Stall, StallCause};
 
@@ -639,6 +639,45 @@ fn flaws_of_a_pair_have_their_figures() {
                 large: work(20_000, 1_020_000),
             },
             "2.0 times the operations (10000 and 20000) took 1.02 times the time.",
+        ),
+    ]);
+}
+
+#[test]
+fn flaws_of_several_load_generators_have_their_figures() {
+    let one_host = |agents: &[u64], threads, cores| AgentsFlaw::OneHost {
+        agents: agents.to_vec(),
+        threads,
+        cores,
+    };
+    assert_evidence([
+        (
+            AgentsFlaw::SlowerRate {
+                agent: 1,
+                own: 41_000.0,
+                others: 66_200.0,
+            },
+            "Agent 1 was slower than the others: 41.0k operations per second; the median of the others is 66.2k.",
+        ),
+        (
+            AgentsFlaw::SlowerTimes {
+                agent: 0,
+                own_ns: 130_000.0,
+                others_ns: 100_000.0,
+            },
+            "Agent 0 was slower than the others: its p50 is 130 us; the median of the others is 100 us.",
+        ),
+        (
+            one_host(&[0, 1, 3], 6, Some(2)),
+            "Agents 0, 1 and 3 ran on one machine: 6 threads of load generators on 2 CPUs.",
+        ),
+        (
+            one_host(&[0, 2], 2, None),
+            "Agents 0 and 2 ran on one machine: 2 threads of load generators on an unknown number of CPUs.",
+        ),
+        (
+            AgentsFlaw::Apart(0.4),
+            "The agents measured together for 40 % of the time in which any of them did; rates are operations per second of the latter.",
         ),
     ]);
 }

@@ -28,6 +28,10 @@ pub(super) fn of_cases(record: &Record) -> String {
         }
         pairs => two_targets(record, &pairs).unwrap_or_else(|| counted(&pairs)),
     };
+    if !record.agents.is_empty() {
+        let agents = words::plural(record.agents.len() as u64, "agent");
+        found += &format!(", from {agents}");
+    }
     let errors = record.errors();
     if errors > 0 {
         let ops = record.cases.iter().map(|case| case.ops);

@@ -2,6 +2,7 @@
 //! reading. The verdict comes first, then limits, evidence, findings, how to read it, and where it was
 //! measured. A new kind of answer adds a file here and an arm in [`Page::of`].
 
+mod agents;
 mod baseline;
 mod capacity;
 mod cases;
@@ -53,7 +54,7 @@ pub(crate) fn of_record(record: &Record) -> Document {
     };
     let (how_to_read, facts) = (how_to_read(record, &page), facts(record, &page));
     let mut evidence = page.sections;
-    evidence.push(flames::section(record));
+    evidence.extend([agents::section(record), flames::section(record)]);
     if record.judgement.is_some() {
         // The judgement has the figures that count.
         let whole = evidence.into_iter();

@@ -9,6 +9,7 @@ mod groups;
 mod judge;
 mod limits;
 mod link;
+mod merge;
 mod modes;
 mod refusal;
 mod tiers;
@@ -38,6 +39,7 @@ pub(crate) use judge::{
 };
 pub(crate) use limits::{LimitArg, LimitArgs};
 pub(crate) use link::LinkArgs;
+pub(crate) use merge::MergeArgs;
 pub(crate) use modes::{ClientArgs, CodecArg, LinkArg, Mode, ModesArgs, OpArg};
 pub(crate) use refusal::refusal;
 pub(crate) use tiers::TiersArgs;
@@ -136,6 +138,9 @@ pub(crate) enum Command {
     /// Show a record again as text, Markdown, HTML, CSV or JUnit
     #[command(after_help = REPORT_HELP)]
     Report(ReportArgs),
+    /// The same load from several machines: their records as one
+    #[command(after_help = merge::HELP)]
+    Merge(MergeArgs),
     /// Latency and faults between any client and server
     #[command(after_help = link::HELP)]
     Link(LinkArgs),

@@ -16,6 +16,7 @@ mod failover;
 mod gate;
 mod judging;
 mod link;
+mod merge;
 mod modes;
 mod prove;
 mod report;
@@ -48,6 +49,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Gate(args) => gate::run(&args),
         Command::Prove(args) => prove::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Merge(args) => merge::run(&args),
         Command::Link(args) => link::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Embedded(args) => serve::run_slowed(&args),

@@ -3,7 +3,7 @@
 mod tiers;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Pacing;
@@ -201,6 +201,7 @@ fn round_summary(block: &Outcome) -> RoundSummary {
     RoundSummary {
         ops: block.ops,
         errors: block.errors.total(),
+        start_unix_ns: block.began.and_then(since_epoch),
         duration_ns: nanoseconds(block.duration),
         throughput_ops_per_s: block.throughput(),
         response_time_ns_mean: response.mean,
@@ -211,6 +212,13 @@ fn round_summary(block: &Outcome) -> RoundSummary {
         reference_ns_p50: None,
         tail: block.tail.as_ref().and_then(TailSummary::of),
     }
+}
+
+/// Nanoseconds since 1970; `None` for a clock that shows an earlier time.
+fn since_epoch(time: SystemTime) -> Option<u64> {
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .ok()
+        .map(nanoseconds)
 }
 
 /// The operations run one at a time of all blocks; `None` without any.
@@ -272,6 +280,7 @@ fn stalls(blocks: &[Outcome], is_direct: bool, is_throttled: bool) -> Vec<Stall>
         };
         let stalls = block.stalls.iter().map(move |stall| {
             let stall = Stall {
+                agent: None,
                 round: round as u64,
                 start_ns: nanoseconds(stall.start),
                 length_ns: nanoseconds(stall.length),

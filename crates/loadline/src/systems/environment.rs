@@ -52,6 +52,7 @@ pub(super) fn described<'i>(
             .or_else(|| said("server_name"))
             .or_else(|| said("redis_version").map(|_| "redis".into())),
         version: said("loadline_version").or_else(|| said("redis_version")),
+        run_id: said("run_id"),
         allocator: said("mem_allocator"),
         ..ServerEnvironment::default()
     }

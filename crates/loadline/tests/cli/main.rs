@@ -17,6 +17,7 @@ mod keys;
 mod limits;
 mod link;
 mod masters;
+mod merge;
 mod modes;
 mod outputs;
 #[path = "../../../loadline-client/tests/redis/port.rs"]

@@ -1,0 +1,66 @@
+//! Agents: load generators that run one plan at the same time, usually on several machines.
+//!
+//! Each agent has a record of its own. [`merge()`] combines them: histograms are added bucket by bucket, so the
+//! percentiles of the merged record are those of one recorder that saw every operation. Percentiles and rates of
+//! agents are never averaged.
+
+mod difference;
+mod merge;
+mod part;
+mod span;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::LatencySummary;
+use crate::record::{Environment, finite};
+
+pub use merge::{Merged, merge};
+pub use part::Part;
+
+/// One of several load generators of a merged record.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Agent {
+    /// Its number, from 0.
+    pub rank: u64,
+    /// The identifier of its run, also part of the keys that it wrote.
+    pub run: String,
+    /// When it started (RFC 3339).
+    pub started_at: String,
+    /// The seed of its random choices.
+    pub seed: u64,
+    /// Its machine. The servers are described once, in the record's own environment.
+    #[serde(default)]
+    pub environment: Environment,
+    /// Its part of each case, in the order of the record.
+    pub cases: Vec<AgentCase>,
+}
+
+/// The part of one agent in a case.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AgentCase {
+    /// Operations answered, errors included.
+    pub ops: u64,
+    /// Errors of any kind.
+    #[serde(default)]
+    pub errors: u64,
+    /// Start of its first round in nanoseconds since 1970, by its own clock.
+    pub start_unix_ns: u64,
+    /// Time measured over all rounds.
+    pub duration_ns: u64,
+    /// Operations per second of its measured time.
+    #[serde(serialize_with = "finite")]
+    pub throughput_ops_per_s: f64,
+    /// From the intended start of an operation to its reply.
+    pub response_time_ns: LatencySummary,
+    /// Number of stalls that its record has.
+    #[serde(default)]
+    pub stalls: u64,
+    /// The longest of them.
+    #[serde(default)]
+    pub longest_stall_ns: Option<u64>,
+    /// Share of one CPU that the busiest thread of its generator worked on.
+    #[serde(default)]
+    pub client_cpu_busy: Option<f64>,
+}

@@ -1,0 +1,50 @@
+//! `loadline merge`: makes one record of those of several load generators.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use loadline_measure::agents::{self, Part};
+use loadline_measure::record::Run;
+
+use super::judging::incomparable;
+use crate::args::MergeArgs;
+use crate::exit::{Exit, Failure};
+use crate::files;
+use crate::plan::{self, Outputs};
+use crate::printer::Printer;
+use crate::secret;
+use crate::session::{Ending, Results, finish};
+
+pub(super) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
+    let outputs = Outputs::resolve(&args.outputs)?;
+    args.records
+        .iter()
+        .try_for_each(|path| outputs.spare(path))?;
+    let parts = args.records.iter().map(|path| part(path));
+    let parts = parts.collect::<Result<Vec<Part>, Failure>>()?;
+    let run = Run {
+        id: plan::new_run_id(),
+        command: secret::command_line(std::env::args_os()),
+        ..Run::default()
+    };
+    let merged = agents::merge(&parts, run).map_err(|error| incomparable(&error))?;
+    let mut record = merged.record;
+    record
+        .doctor
+        .extend(loadline_report::findings(merged.found));
+    record.findings = loadline_report::case_findings(&record.cases);
+    let printer = Printer::new(&args.display);
+    let mut results = Results::of_record("merge", &record, &outputs, &printer)?;
+    results.ending = match record.run.cut_short {
+        true => Ending::answer("incomplete", Exit::Incomplete.code()),
+        false => Ending::done(),
+    };
+    Ok(finish(&results, &printer))
+}
+
+fn part(path: &Path) -> Result<Part, Failure> {
+    Ok(Part {
+        name: path.display().to_string(),
+        record: files::read_record(path)?,
+    })
+}
