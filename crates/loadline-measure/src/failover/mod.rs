@@ -9,6 +9,7 @@ mod clocks;
 mod events;
 mod messages;
 mod reads;
+mod scores;
 mod timeline;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub use clocks::{Clocks, Gap, clocks};
 pub use events::Events;
 pub use messages::{Heard, receive};
 pub use reads::{Read, ReadFrom, Reads, Stale, reads};
+pub use scores::{Score, Spread, scores};
 pub use timeline::{Timeline, errors, timeline};
 
 vocabulary! {
@@ -168,8 +170,10 @@ pub struct History {
 pub struct Failover {
     /// The servers.
     pub topology: Topology,
-    /// The client.
+    /// The client; empty if each trial has its own.
     pub client: String,
+    /// The clients that are compared, by the names of their drivers, with their versions; empty without a comparison.
+    pub clients: BTreeMap<String, String>,
     /// Writes that were due per second.
     pub rate: u64,
     /// The number of writers, which take turns.
@@ -208,6 +212,8 @@ pub struct Wait {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trial {
+    /// The driver of its client, if several are compared.
+    pub client: Option<String>,
     /// The fault.
     pub fault: Fault,
     /// The durability of the servers, such as `memory`, `interval:1s` or `always`.
@@ -226,10 +232,31 @@ pub struct Trial {
     pub timeline: Timeline,
 }
 
+impl Failover {
+    /// The client, or the clients that are compared.
+    #[must_use]
+    pub fn client_names(&self) -> String {
+        if self.clients.is_empty() {
+            return self.client.clone();
+        }
+        let names: Vec<&str> = self.clients.values().map(String::as_str).collect();
+        crate::words::list(&names)
+    }
+}
+
 impl Trial {
-    /// The fault, with the durability where it matters.
+    /// The client, if several are compared, and the fault.
     #[must_use]
     pub fn name(&self) -> String {
+        match &self.client {
+            Some(client) => format!("{client}: {}", self.fault_name()),
+            None => self.fault_name(),
+        }
+    }
+
+    /// The fault, with the durability where it matters.
+    #[must_use]
+    pub fn fault_name(&self) -> String {
         match self.fault {
             Fault::Kill => format!("{}, {}", self.fault, self.durability),
             _ => self.fault.to_string(),

@@ -1,5 +1,7 @@
 //! The fate of writes while servers fail.
 
+use std::collections::BTreeMap;
+
 use loadline_measure::Record;
 use loadline_measure::failover::{
     Audit, Clocks, Failover, Fault, Gap, Kind, Loss, ReadFrom, Reads, Stale, Timeline, Topology,
@@ -91,6 +93,7 @@ pub(super) fn record() -> Record {
         to_ns: 499 * MS,
     };
     let kill = Trial {
+        client: None,
         fault: Fault::Kill,
         durability: "memory".to_owned(),
         faults: 1,
@@ -118,6 +121,7 @@ pub(super) fn record() -> Record {
     record.answer = Answer::Failover(Failover {
         topology: Topology::Standalone,
         client: "loadline-client".to_owned(),
+        clients: BTreeMap::new(),
         rate: 2_000,
         writers: 6,
         pool: None,
@@ -177,6 +181,56 @@ pub(super) fn hostile() -> Record {
         });
     }
     record
+}
+
+/// Two clients in two repetitions of two faults. One repeats the writes whose reply was cut, and waits without end.
+pub(super) fn compared() -> Record {
+    let mut record = record();
+    if let Answer::Failover(answer) = &mut record.answer {
+        answer.client = String::new();
+        answer.clients = [("one", "one 1.0"), ("two", "two 2.0 fast")]
+            .map(|(driver, name)| (driver.to_owned(), name.to_owned()))
+            .into();
+        let run = |client: &str, fault: Fault, outage_ms, is_open, twice| Trial {
+            client: Some(client.to_owned()),
+            faults: if fault == Fault::Cut { 10 } else { 1 },
+            fault,
+            audits: vec![audit(Kind::Incr, None, Some(twice))],
+            clocks: clocks(outage_ms, is_open),
+            errors: [("timeout".to_owned(), 8)].into(),
+            ..Trial::default()
+        };
+        answer.trials = vec![
+            run("one", Fault::Cut, 3, false, 10),
+            run("two", Fault::Cut, 4, false, 0),
+            run("one", Fault::BlackHole, 1_500, true, 0),
+            run("two", Fault::BlackHole, 1_000, false, 1),
+            run("one", Fault::Cut, 5, false, 9),
+            run("two", Fault::Cut, 4, false, 0),
+            run("one", Fault::BlackHole, 1_500, true, 0),
+            run("two", Fault::BlackHole, 1_100, false, 0),
+        ];
+    }
+    record
+}
+
+#[test]
+fn clients_are_compared_by_fault_with_their_spread_and_in_words() {
+    let report = one_line(&text(&compared(), &TERMINAL));
+    for part in [
+        "standalone: one (19 of 20) repeated INCRs whose reply was cut, and two none; the longest outage was at \
+         least 1.50 s (one: black-hole); no acknowledged write was lost.",
+        "one: one 1.0; two: two 2.0 fast.",
+        "one 0 8 2 19 of 20 500 us 4.00 ms (3.00 ms to 5.00 ms)",
+        "two 0 8 2 0 of 20 500 us 4.00 ms",
+        "one 0 8 2 0 500 us at least 1.50 s",
+        "one 1.0 repeated 19 of 20 INCRs whose reply was cut.",
+        "two 2.0 fast repeated none of 20 INCRs whose reply was cut.",
+        "one 1.0, black-hole: had no write acknowledged after the fault in 2 of 2 repetitions.",
+        "two 2.0 fast, black-hole: executed 1 write twice.",
+    ] {
+        assert!(report.contains(part), "{part}\n{report}");
+    }
 }
 
 /// A text without its line breaks.

@@ -60,6 +60,7 @@ fn no_line_is_longer_than_the_width() {
         clients::hostile(),
         failover::record(),
         failover::hostile(),
+        failover::compared(),
         tiers::record(),
         tiers::crowded(),
         tiers::load(),
@@ -271,6 +272,7 @@ fn first_sentence_takes_three_lines_at_most() {
         ("clients", clients::record()),
         ("tiers", tiers::record()),
         ("failover", failover::record()),
+        ("clients in a failover", failover::compared()),
         ("lossy failover", failover::lossy()),
     ] {
         let sentence = first_sentence(&record);

@@ -100,7 +100,7 @@ impl<'r> Page<'r> {
                 title: failover::title(answer),
                 found: failover::found(answer),
                 sections: failover::sections(answer),
-                legend: failover::LEGEND.to_vec(),
+                legend: failover::legend(answer),
                 ..of_cases
             },
         }

@@ -18,6 +18,7 @@ Examples:
   loadline failover cluster --fault kill --rounds 8 --json before.json
   loadline failover replica --fault lag,kill --reads replica
   loadline failover sentinel --fault partition --wait 1:100ms
+  loadline failover --client loadline,redis-py,go-redis --fault kill,cut
   loadline failover sentinel --workload manager --limit 'reconnect<1s' --limit 'kill.pool_recovery<2s'
 
 Topologies, started on loopback for the run and removed afterwards:
@@ -44,6 +45,8 @@ Then every key is read: the report says which acknowledged writes are lost, whic
 executed twice, and how long nobody could write. docs/failover.md explains audit and clocks.
 With --wait, a write counts as acknowledged if WAIT also confirms N replicas within T, and as
 unknown otherwise; each write takes a connection of a pool of 2 to 10.
+With --client, drivers of `loadline clients` run at the same time, each in a process of its own
+that sends one INCR after the other, and are compared (standalone, replica, embedded only).
 Limits: reconnect (until every writer had a new write acknowledged), outage, and with --workload
 manager pool_recovery (until two connections of the pool are usable); `default` selects
 reconnect<1s and pool_recovery<2s.
@@ -62,6 +65,14 @@ pub(crate) struct FailoverArgs {
     /// Durability for `kill`, as a comma list [default: memory,interval:1s; embedded: process]
     #[arg(long, value_name = "CLASS", value_delimiter = ',')]
     pub(crate) durability: Vec<String>,
+    /// Clients to compare: names of drivers (see `loadline clients --list`), or directories of some
+    #[arg(
+        long,
+        value_name = "DRIVER",
+        value_delimiter = ',',
+        conflicts_with_all = ["rate", "writers", "operations", "wait", "reads", "workload"]
+    )]
+    pub(crate) client: Vec<String>,
     /// Server program [default: redis-server]
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) server: Option<PathBuf>,
@@ -91,7 +102,7 @@ pub(crate) struct FailoverArgs {
     /// Time of the load after the fault [default: 2s, or 4s to 8s where it takes longer]
     #[arg(long, value_name = "T", value_parser = units::duration, help_heading = "Load")]
     pub(crate) duration: Option<Duration>,
-    /// Repetitions of every fault; `compare` and `gate` need 8 to judge times [default: 1]
+    /// Repetitions of every fault; `compare` and `gate` need 8 to judge times [default: 1, or 5 with --client]
     #[arg(long, value_name = "N", value_parser = units::small_count, help_heading = "Load")]
     pub(crate) rounds: Option<u32>,
     /// Seed of all random choices [default: random]

@@ -46,7 +46,7 @@ pub(crate) use driver::{Admins, Driven, DriverSubject};
 pub(crate) use load::load;
 pub(crate) use null::NullPings;
 pub(crate) use reference::Reference;
-pub(crate) use writers::{Reading, Writers, Written};
+pub(crate) use writers::{Reading, Writers, Written, driven};
 
 /// The length of an interval of the series in a record.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -227,6 +227,92 @@ fn faults_of_connections_lose_and_repeat_nothing() {
     assert!(cut.clocks.detection_ns.is_some(), "{report}");
 }
 
+/// A driver of a connection of Bash for runs with faults. `repeater` sends an INCR again if its reply does not come, and
+/// `quitter` ends.
+const DRIVER: &str = r#"
+trap '' PIPE
+read -r config
+field() { [[ $config =~ \"$1\":\"?([^,\"]*) ]] && printf '%s' "${BASH_REMATCH[1]}"; }
+client=$(field client) prefix=$(field key_prefix) host=$(field host) port=$(field port)
+exec {nap}<> <(:)
+connect() { exec 3<>"/dev/tcp/$host/$port"; }
+connect
+incr() {
+    local key=$prefix$1 request
+    # In one write: the kernel would hold back a second one.
+    printf -v request '*2\r\n$4\r\nINCR\r\n$%d\r\n%s\r\n' ${#key} "$key"
+    { printf '%s' "$request" >&3; } 2>/dev/null && read -r _ <&3
+}
+printf '{"ready":{"client":"%s","version":"1","runtime":"Bash","options":[]}}\n' "$client"
+while read -r _ time most _; do
+    end=$((${EPOCHREALTIME/[.,]/} + time / 1000)) n=0
+    while ((n < most && ${EPOCHREALTIME/[.,]/} < end)); do
+        begun=${EPOCHREALTIME/[.,]/} outcome=acknowledged
+        if ! incr $n; then
+            [[ $client == quitter ]] && { echo 'no reply' >&2; exit 3; }
+            connect
+            [[ $client == repeater ]] && incr $n || outcome=unknown
+        fi
+        printf '{"op":{"sequence":%d,"outcome":"%s","error":"closed","ns":%d}}\n' \
+            $n $outcome $(((${EPOCHREALTIME/[.,]/} - begun) * 1000))
+        n=$((n + 1))
+        read -rt 0.005 -u $nap
+    done
+    echo '{"result":{"ops":0,"elapsed_ns":1,"user_cpu_ns":0,"system_cpu_ns":0}}'
+done
+"#;
+
+#[test]
+fn clients_are_compared_by_the_writes_that_they_repeat() {
+    let dir = Dir::new();
+    let folder = dir.path().join("bash");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("driver.sh"), DRIVER).unwrap();
+    let mut manifest = "language = \"Bash\"\ncommand = [\"bash\", \"driver.sh\"]\n".to_owned();
+    for name in ["once", "repeater", "quitter"] {
+        manifest += &format!("[[client]]\nname = \"{name}\"\nmodes = [\"faults\"]\nresp = [2]\n");
+    }
+    std::fs::write(folder.join("driver.toml"), manifest).unwrap();
+    let words = "failover embedded --client loadline,./bash --fault cut --rounds 1 --duration 1s --json out.json";
+    let report = dir.run(&words.split(' ').collect::<Vec<_>>()).succeeded();
+    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    let Answer::Failover(answer) = &record.answer else {
+        panic!("{:?}", record.answer);
+    };
+    let clients: Vec<&str> = answer
+        .trials
+        .iter()
+        .flat_map(|trial| trial.client.as_deref())
+        .collect();
+    assert_eq!(
+        clients,
+        ["loadline", "once", "repeater", "quitter"],
+        "{report}"
+    );
+    for trial in &answer.trials {
+        let audit = &trial.audits[0];
+        assert!(
+            audit.adds_up() && audit.sent >= 60 && trial.faults > 0,
+            "{trial:?}"
+        );
+        assert_eq!((audit.lost(), audit.refused_there), (0, 0), "{trial:?}");
+        let is_repeater = trial.client.as_deref() == Some("repeater");
+        let repeated = if is_repeater { trial.faults } else { 0 };
+        assert_eq!(audit.twice, Some(repeated), "{trial:?}");
+        assert_eq!(audit.ambiguous_there, trial.faults - repeated, "{trial:?}");
+    }
+    let cuts = answer.trials[2].faults;
+    for part in [
+        format!("embedded: repeater ({cuts} of {cuts}) repeated INCRs whose reply was cut, and loadline, once and quitter none"),
+        format!("repeater 1 repeated {cuts} of {cuts} INCRs whose reply was cut."),
+        "quitter 1, cut: had no write acknowledged after the fault in 1 of 1 repetition.".to_owned(),
+        "quitter, cut: the client ended. driver quitter ended early (exit status: 3). It said: no reply".to_owned(),
+    ] {
+        assert!(report.contains(&part), "{part}\n{report}");
+    }
+}
+
 #[test]
 fn manager_is_held_to_its_limits_by_the_exit_code() {
     let dir = Dir::new();

@@ -60,8 +60,8 @@ pub(super) fn judge(before: (&Record, &Failover), after: (&Record, &Failover)) -
         let note = Reason::Failovers(FailoverReason::FewRepetitions);
         judgement.notes.push(note);
     }
-    if before.1.client != after.1.client {
-        let clients = (before.1.client.clone(), after.1.client.clone());
+    let clients = (before.1.client_names(), after.1.client_names());
+    if clients.0 != clients.1 {
         let note = FailoverReason::OtherClient(clients.0, clients.1);
         judgement.notes.push(Reason::Failovers(note));
     }

@@ -2,6 +2,7 @@
 
 mod course;
 mod reads;
+mod scorecard;
 
 use loadline_measure::failover::{
     Audit, Clocks, Failover, Fault, Gap, PoolSize, Topology, Trial, Wait, WriteId,
@@ -15,8 +16,8 @@ use crate::document::{Block, Cell, Column, Item, Row, RowGroup, Section, Table, 
 /// Errors of a trial are named up to here.
 const MOST_KINDS: usize = 4;
 
-/// Legend of the tables.
-pub(super) const LEGEND: [&str; 9] = [
+/// Legend of the tables of one client.
+const LEGEND: [&str; 9] = [
     "acked: confirmed by a reply. lost: acked, and not in the server afterwards. refused: not executed, as the client reported.",
     "unknown: the client reported that the write may have been executed, or WAIT confirmed too few replicas; there: those of them that are in the server.",
     "twice: executed more than once. Each write has a key of its own, and the values of INCR, MULTI, LUA and WATCH and the length of a stream (XADD) show the number of executions; a second SET does not show.",
@@ -28,6 +29,14 @@ pub(super) const LEGEND: [&str; 9] = [
     "outage: the longest time without an acknowledged write of one writer. Writes are due at a rate (open loop), so none is missing while nothing is answered.",
 ];
 
+/// The legend of the tables of `answer`.
+pub(super) fn legend(answer: &Failover) -> Vec<&'static str> {
+    if answer.clients.is_empty() {
+        return LEGEND.to_vec();
+    }
+    scorecard::LEGEND.to_vec()
+}
+
 /// The title of the report.
 pub(super) fn title(answer: &Failover) -> String {
     format!("Failover: {}", answer.topology)
@@ -35,6 +44,9 @@ pub(super) fn title(answer: &Failover) -> String {
 
 /// The outage and the losses, without a full stop.
 pub(super) fn found(answer: &Failover) -> String {
+    if !answer.clients.is_empty() {
+        return format!("{}: {}", answer.topology, scorecard::found(answer));
+    }
     let outages = answer.trials.iter();
     let outages = outages.filter_map(|trial| Some((trial, trial.clocks.outage?)));
     let Some((trial, outage)) = outages.max_by_key(|(_, gap)| gap.length_ns()) else {
@@ -98,6 +110,9 @@ fn length(gap: &Gap) -> String {
 pub(super) fn sections(answer: &Failover) -> Vec<Option<Section>> {
     if answer.trials.is_empty() {
         return Vec::new();
+    }
+    if !answer.clients.is_empty() {
+        return vec![scorecard::section(answer)];
     }
     vec![
         audits(answer),

@@ -12,14 +12,14 @@ use loadline_load::Control;
 use loadline_load::pacing::Stop;
 use loadline_measure::clients::{Behaviour, Ending, Fault, Operations};
 
-use super::way::{Server, config, way_to};
+use super::way::{Server, way_to};
 use crate::exit::Failure;
-use crate::plan::{ClientsPlan, Driver, DriverMode, FAULTS, Op as Operation, run_prefix};
+use crate::plan::{ClientsPlan, Driver, DriverMode, FAULTS, run_prefix};
 use crate::progress::Progress;
 use crate::session::{Session, Shell};
 use crate::systems::Opened;
 use crate::systems::client::Blocking;
-use crate::systems::drivers::{Broken, Op, OpOutcome, Running};
+use crate::systems::drivers::{Broken, Config, Op, OpOutcome, Running};
 use crate::systems::faulty::Faulty;
 use crate::units::nanoseconds;
 
@@ -163,26 +163,12 @@ fn prepare<'p>(
 ) -> Result<Run<'p>, Failure> {
     let proxy = Faulty::start(fault.clone(), upstream)
         .map_err(|error| Failure::unavailable(format!("A proxy could not be started: {error}.")))?;
-    let through = Server {
-        host: proxy.address().ip().to_string(),
-        port: proxy.address().port(),
-        ..server.clone()
+    let config = Config {
+        user: server.user.clone(),
+        password: server.password.clone(),
+        database: server.database,
+        ..Config::with_faults(driver, proxy.address(), prefix.clone())
     };
-    let op = Operation {
-        is_set: false,
-        mode: DriverMode::Faults,
-        size: 1,
-    };
-    // The default protocol of the client, as far as the manifest says.
-    let resp = driver.resp.iter().copied().max().unwrap_or(2);
-    let config = config(
-        &through,
-        driver,
-        resp,
-        op,
-        &plan.base.cases[0],
-        prefix.clone(),
-    );
     let running = Running::launch(driver, &config, Some(MEMORY_BYTES))?;
     Ok(Run {
         driver,

@@ -32,7 +32,10 @@ pub(super) fn run(args: &ClientsArgs) -> anyhow::Result<ExitCode> {
         return Ok(list::print(&plan::known_drivers(args)?)?);
     }
     if let Some(asked) = &args.conformance {
-        return conformance::run(args, plan::drivers_called(asked, args.drivers.as_deref())?);
+        return conformance::run(
+            args,
+            plan::drivers_called("--conformance", asked, args.drivers.as_deref())?,
+        );
     }
     let known = plan::known_drivers(args)?;
     let plan = plan::resolve_clients(args, known, &surroundings())?;

@@ -10,11 +10,9 @@ use crate::exit::Failure;
 use crate::plan::{Case, Driver, DriverMode, Op};
 use crate::spelling::Address;
 use crate::subjects::Admins;
-use crate::systems::drivers::Config;
+use crate::systems::drivers::{Config, PROTOCOL};
 use crate::systems::{Access, Admin, Opened};
 
-/// The version of the lines between the lab and a driver.
-const PROTOCOL: u32 = 1;
 /// Keys that are written in one call.
 pub(super) const LOAD_SIZE: usize = 100;
 

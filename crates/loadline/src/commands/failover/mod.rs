@@ -3,12 +3,14 @@
 mod client_kill;
 mod kill;
 mod lag;
+mod load;
 mod partition;
 mod planned;
 mod scripted;
 mod stop;
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -17,8 +19,7 @@ use std::time::{Duration, Instant};
 
 use loadline_load::Control;
 use loadline_measure::failover::{
-    Events, Failover, Fault, History, PoolSize, ReadFrom, Trial, audit, clocks, errors, reads,
-    timeline,
+    Events, Failover, Fault, History, PoolSize, Trial, audit, clocks, errors, reads, timeline,
 };
 use loadline_measure::gate;
 use loadline_measure::record::Answer;
@@ -29,10 +30,10 @@ use crate::args::FailoverArgs;
 use crate::exit::{Exit, Failure};
 use crate::plan::{self, FailoverPlan, TrialPlan, run_prefix};
 use crate::session::{self, Recorded, Session, Shell};
-use crate::subjects::{Reading, Writers, Written};
-use crate::systems::faulty::FaultyPath;
+use crate::subjects::{Writers, Written};
 use crate::systems::site::Site;
 use crate::units::nanoseconds;
+use load::{Load, loads};
 
 /// Interval at which an interrupt is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -40,6 +41,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const CLIENT: &str = concat!("loadline-client ", env!("CARGO_PKG_VERSION"));
 
 /// The beginning of a fault, and its effect on a server.
+#[derive(Clone, Copy)]
 struct Happened {
     began: Instant,
     /// When it ended, if it has a length.
@@ -77,7 +79,11 @@ fn measure(
     session::record(shell, &plan.base, plan.to_json(), |session| {
         let mut answer = Failover {
             topology: plan.topology.clone(),
-            client: CLIENT.to_owned(),
+            client: match plan.clients[..] {
+                [] => CLIENT.to_owned(),
+                _ => String::new(),
+            },
+            clients: BTreeMap::new(),
             rate: plan.rate,
             writers: plan.writers.into(),
             pool: plan.pool.map(|pool| PoolSize {
@@ -89,7 +95,7 @@ fn measure(
             trials: Vec::new(),
         };
         let mut events = plan.history.as_ref().map(|_| Events::default());
-        let result = trials(plan, session, &mut answer.trials, &mut events);
+        let result = trials(plan, session, &mut answer, &mut events);
         if !answer.trials.is_empty() {
             lines.get_or_init(|| events.map(Events::into_lines).unwrap_or_default());
             let judged = gate::limits_of_trials(&answer.trials, &plan.limits);
@@ -103,7 +109,7 @@ fn measure(
 fn trials(
     plan: &FailoverPlan,
     session: &mut Session<'_>,
-    done: &mut Vec<Trial>,
+    answer: &mut Failover,
     events: &mut Option<Events>,
 ) -> Result<(), Failure> {
     let progress = session.progress(plan.trials.len() as u64);
@@ -121,13 +127,15 @@ fn trials(
             // Those of the trial before end first.
             drop(servers.take());
         }
-        match one_trial(plan, trial, &mut servers, prefix, session) {
-            Ok(None) => {}
-            Ok(Some((audited, history))) => {
-                if let Some(events) = events {
-                    events.add(&audited.name(), &history);
+        match one_trial(plan, trial, &mut servers, &prefix, session) {
+            Ok(all) => {
+                for (audited, history, client) in all {
+                    if let Some(events) = events {
+                        events.add(&audited.name(), &history);
+                    }
+                    answer.trials.push(audited);
+                    answer.clients.extend(client);
                 }
-                done.push(audited);
             }
             // Whatever an interrupt breaks is no failure.
             Err(_) if session.shell.interrupted() => break,
@@ -139,15 +147,18 @@ fn trials(
     Ok(())
 }
 
-/// Starts servers if there are none, and audits a load around one fault; nothing if the user interrupts, because a load that was cut short
-/// says little.
+/// A trial with one client: the audit, the history, and the driver of the client with its version, if clients are compared.
+type Audited = (Trial, History, Option<(String, String)>);
+
+/// Starts servers if there are none, and audits the loads around one fault; nothing if the user interrupts, because a load that was
+/// cut short says little.
 fn one_trial(
     plan: &FailoverPlan,
     trial: &TrialPlan,
     servers: &mut Option<Site>,
-    prefix: String,
+    prefix: &str,
     session: &mut Session<'_>,
-) -> Result<Option<(Trial, History)>, Failure> {
+) -> Result<Vec<Audited>, Failure> {
     let control = &session.shell.control;
     let site = match servers {
         Some(site) => site,
@@ -164,86 +175,87 @@ fn one_trial(
     if !known.iter().any(|one| one.subject == subject) {
         known.extend(site.environment(&subject));
     }
-    let path = trial.script.clone().map(|script| {
-        FaultyPath::start(script, site.addresses()).map_err(|error| {
-            Failure::unavailable(format!("A proxy could not be started: {error}."))
-        })
-    });
-    let path = path.transpose()?;
-    let writers = Writers {
-        connector: site.connector(path.as_ref(), &ReadFrom::Master)?,
-        reads: match &plan.reads {
-            None => None,
-            Some(from @ ReadFrom::Replica) => {
-                let replicas = site.connector(path.as_ref(), from)?;
-                Some(Reading::Replicas(replicas))
-            }
-            Some(_) => Some(Reading::Writers),
-        },
-        kinds: plan.operations.clone(),
-        tags: site.tags(plan.writers),
-        prefix,
-        rate: plan.rate,
-        pool: plan.pool,
-        wait: plan.wait,
-        time: trial.lead + trial.after,
-    };
-    let (start, happened, written) = load(&writers, trial, site, path.as_ref(), control)?;
+    let mut loads = loads(plan, trial, site, prefix, control)?;
+    let (happened, written) = written(&mut loads, trial, site, control)?;
     if control.interrupted() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    let direct = Writers {
-        connector: site.connector(None, &ReadFrom::Master)?,
-        ..writers
-    };
-    audited(&direct, trial, start, &happened, written).map(Some)
+    let mut all = Vec::new();
+    for (load, (start, written)) in loads.into_iter().zip(written) {
+        // A fault of the path happens at a write, and is known once the load has ended.
+        let happened = match &load.path {
+            Some(path) => scripted::happened(path)?,
+            None => happened,
+        };
+        let client = load.client();
+        if let (Some(why), Some((driver, _))) = (&written.ending, &client) {
+            let finding = format!("{driver}, {}: the client ended. {why}", trial.fault);
+            session.record.findings.push(finding);
+        }
+        let (mut trial, history) = audited(&load.ended(site)?, trial, start, &happened, written)?;
+        trial.client = client.as_ref().map(|(driver, _)| driver.clone());
+        all.push((trial, history, client));
+    }
+    Ok(all)
 }
 
-/// Lets the writers run on a thread of their own, and causes the fault from this one, which started the servers.
-fn load(
-    writers: &Writers,
+/// Lets each load run on a thread of its own, and causes the fault from this one, which started the servers. Returns what each
+/// wrote, with the time of its start.
+fn written(
+    loads: &mut [Load<'_>],
     trial: &TrialPlan,
     site: &mut Site,
-    path: Option<&FaultyPath>,
     control: &Control,
-) -> Result<(Instant, Happened, Written), Failure> {
+) -> Result<(Happened, Vec<(Instant, Written)>), Failure> {
     let is_given_up = AtomicBool::new(false);
     let is_over = || is_given_up.load(Ordering::Relaxed) || control.interrupted();
+    let first = &loads[0].writers;
+    let probe = format!("{}{{{}}}:ready", first.prefix, first.tags[0]);
+    let of_path = loads.iter().any(|load| load.path.is_some());
     thread::scope(|scope| {
-        let (sender, begun) = mpsc::sync_channel(1);
-        let load = scope.spawn(move || writers.run(&sender, is_over));
-        let probe = format!("{}{{{}}}:ready", writers.prefix, writers.tags[0]);
-        let caused = cause(trial, site, path, &probe, &begun, control);
+        let (begun, running): (Vec<_>, Vec<_>) = loads
+            .iter_mut()
+            .map(|load| {
+                let (sender, begun) = mpsc::sync_channel(1);
+                let running = scope.spawn(move || load.run(&sender, control, is_over));
+                (begun, running)
+            })
+            .unzip();
+        let caused = started(&begun).and_then(|starts| {
+            let happened = cause(trial, site, of_path, &probe, &starts, control)?;
+            Ok((starts, happened))
+        });
         is_given_up.store(caused.is_err(), Ordering::Relaxed);
-        let written = load
-            .join()
-            .unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
-        match (caused, written) {
-            // A load that did not begin has the reason.
-            (_, Err(failure)) | (Err(failure), _) => Err(failure),
-            (Ok((start, happened)), Ok(written)) => {
-                // A fault of the path happens at a write, and is known once the load has ended.
-                let happened = match path {
-                    Some(path) if !control.interrupted() => scripted::happened(path)?,
-                    _ => happened,
-                };
-                Ok((start, happened, written))
-            }
-        }
+        let written = running.into_iter().map(|load| {
+            load.join()
+                .unwrap_or_else(|panicked| std::panic::resume_unwind(panicked))
+        });
+        // A load that did not begin has the reason.
+        let written = written.collect::<Result<Vec<Written>, Failure>>()?;
+        let (starts, happened) = caused?;
+        Ok((happened, starts.into_iter().zip(written).collect()))
     })
 }
 
-/// Waits for the load, and causes a fault of a server when it is due.
+/// Waits until each load has begun.
+fn started(begun: &[Receiver<Instant>]) -> Result<Vec<Instant>, Failure> {
+    let not_begun = |_| Failure::new(Exit::Internal, "The load did not begin.");
+    begun
+        .iter()
+        .map(|begun| begun.recv().map_err(not_begun))
+        .collect()
+}
+
+/// Causes a fault of a server when it is due.
 fn cause(
     trial: &TrialPlan,
     site: &mut Site,
-    path: Option<&FaultyPath>,
+    is_of_path: bool,
     probe: &str,
-    begun: &Receiver<Instant>,
+    starts: &[Instant],
     control: &Control,
-) -> Result<(Instant, Happened), Failure> {
-    let not_begun = |_| Failure::new(Exit::Internal, "The load did not begin.");
-    let start = begun.recv().map_err(not_begun)?;
+) -> Result<Happened, Failure> {
+    let start = *starts.iter().max().expect("there is a load");
     let nothing = Happened {
         began: start,
         ended: None,
@@ -251,8 +263,8 @@ fn cause(
         times: 0,
     };
     wait_until(start + trial.lead, control);
-    if path.is_some() || control.interrupted() {
-        return Ok((start, nothing));
+    if is_of_path || control.interrupted() {
+        return Ok(nothing);
     }
     let happened = match trial.fault {
         Fault::Kill => kill::cause(site, probe, control)?,
@@ -263,7 +275,7 @@ fn cause(
         Fault::Lag => lag::cause(site, trial.stopped, control)?,
         _ => nothing,
     };
-    Ok((start, happened))
+    Ok(happened)
 }
 
 fn wait_until(time: Instant, control: &Control) {
@@ -306,6 +318,7 @@ fn audited(
     let reads = has_reads.map(|_| reads(&history, written.reads_sent));
     let reads = reads.transpose().map_err(defect)?;
     let trial = Trial {
+        client: None,
         fault: trial.fault.clone(),
         durability: trial.durability.to_string(),
         faults: happened.times,

@@ -546,11 +546,15 @@ pub(crate) fn known_drivers(args: &ClientsArgs) -> Result<Vec<Driver>, Failure> 
     Ok(known)
 }
 
-/// The drivers that a name or a folder stands for.
+/// The drivers that a name or a folder stands for, which `flag` names.
 ///
 /// # Errors
 /// If there is none of that name, or its manifest is not valid.
-pub(crate) fn drivers_called(asked: &str, dir: Option<&Path>) -> Result<Vec<Driver>, Failure> {
+pub(crate) fn drivers_called(
+    flag: &str,
+    asked: &str,
+    dir: Option<&Path>,
+) -> Result<Vec<Driver>, Failure> {
     let path = Path::new(asked);
     if path.is_dir() {
         let folder = path
@@ -559,7 +563,7 @@ pub(crate) fn drivers_called(asked: &str, dir: Option<&Path>) -> Result<Vec<Driv
         return in_folder(&folder);
     }
     let known = drivers(&directory(dir)?)?;
-    find("--conformance", asked, &known).map(|driver| vec![driver.clone()])
+    find(flag, asked, &known).map(|driver| vec![driver.clone()])
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The plan of `loadline failover`: servers, faults, and the load around each of them.
 
+mod clients;
 mod limits;
 mod scripts;
 mod wait;
@@ -14,7 +15,7 @@ use loadline_measure::failover::{Fault, Kind, ReadFrom, Topology, Wait};
 use serde_json::{Value, json};
 
 use super::description::Description;
-use super::{Estimate, Outputs, Plan, Surroundings};
+use super::{Driver, Estimate, Outputs, Plan, Surroundings};
 use crate::args::{ChoiceArgs, FailoverArgs, FailoverWorkload};
 use crate::exit::Failure;
 use crate::files::Output;
@@ -24,6 +25,10 @@ use crate::units::{count_text, duration_text, nanoseconds};
 const DEFAULT_RATE: u64 = 2_000;
 /// The kinds of write.
 const DEFAULT_OPERATIONS: [Kind; 2] = [Kind::Set, Kind::Incr];
+/// The most writes per second of a driver, which pauses for 5 ms between two.
+const DRIVER_RATE: u64 = 200;
+/// Repetitions of a fault if clients are compared, so that the spread shows.
+const COMPARED_ROUNDS: u32 = 5;
 /// Every operation is kept in memory until the audit.
 const MOST_RATE: u64 = 100_000;
 const DEFAULT_WRITERS: u32 = 6;
@@ -53,6 +58,8 @@ pub(crate) struct FailoverPlan {
     pub(crate) topology: Topology,
     /// The server program.
     pub(crate) program: PathBuf,
+    /// The clients that are compared; empty if loadline-client alone writes.
+    pub(crate) clients: Vec<Driver>,
     pub(crate) rate: u64,
     pub(crate) writers: u32,
     /// The kinds of write, which take turns.
@@ -97,7 +104,13 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
             "--server: `embedded` is our own server; use another topology for a program.",
         ));
     }
+    let clients = clients::resolve(&args.client, &topology)?;
     let (rate, writers) = load(args)?;
+    let (writes, rounds) = match clients[..] {
+        [] => (scripts::ours(writes(rate, LEAD)), 1),
+        _ => (scripts::OF_DRIVER, COMPARED_ROUNDS),
+    };
+    let rounds = args.rounds.unwrap_or(rounds);
     let classes = classes(args, &topology)?;
     let wait = wait::resolve(args.wait.as_deref(), &topology)?;
     // A WAIT is about the writes of its connection, and holds it up.
@@ -108,7 +121,7 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
     };
     let base = Plan::bare(&choices, around);
     let mut trials: Vec<TrialPlan> = Vec::new();
-    for (round, fault) in repeated(args.rounds, &faults(&args.fault, &topology)?)? {
+    for (round, fault) in repeated(rounds, &faults(&args.fault, &topology)?)? {
         // Other faults leave the process alive, so that nothing has to survive on disk.
         let classes = match fault {
             Fault::Kill => &classes[..],
@@ -116,11 +129,11 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
         };
         for durability in classes {
             trials.push(TrialPlan {
-                script: scripts::of(&fault, base.seed.wrapping_add(round), writes(rate, LEAD)),
+                script: scripts::of(&fault, base.seed.wrapping_add(round), writes),
                 lead: LEAD,
                 after: args
                     .duration
-                    .unwrap_or_else(|| default_after(&fault, &topology)),
+                    .unwrap_or_else(|| default_after(&fault, &topology, !clients.is_empty())),
                 stopped: stopped(&topology),
                 // Servers that can be cut off are connected in another way.
                 goes_on: !matches!(fault, Fault::Partition | Fault::Lag)
@@ -140,7 +153,11 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
             .unwrap_or_else(|| DEFAULT_PROGRAM.into()),
         rate,
         writers,
-        operations: operations(&args.operations, &topology, wait)?,
+        operations: match clients[..] {
+            [] => operations(&args.operations, &topology, wait)?,
+            _ => vec![Kind::Incr],
+        },
+        clients,
         reads: reads(args.reads.as_deref(), &topology)?,
         history: history(args)?,
         limits: limits::resolve(&args.limits, pool.is_some(), &trials)?,
@@ -206,8 +223,12 @@ fn reads(text: Option<&str>, topology: &Topology) -> Result<Option<ReadFrom>, Fa
 
 /// The rate, and the number of writers.
 fn load(args: &FailoverArgs) -> Result<(u64, u32), Failure> {
-    let rate = args.rate.unwrap_or(DEFAULT_RATE);
-    let writers = args.writers.unwrap_or(DEFAULT_WRITERS);
+    let (rate, writers) = match args.client[..] {
+        [] => (DEFAULT_RATE, DEFAULT_WRITERS),
+        _ => (DRIVER_RATE, 1),
+    };
+    let rate = args.rate.unwrap_or(rate);
+    let writers = args.writers.unwrap_or(writers);
     if !(1..=MOST_WRITERS).contains(&writers) {
         let why = format!("expected 1 to {MOST_WRITERS}");
         return Err(Failure::invalid("--writers", "number", writers, why));
@@ -303,8 +324,7 @@ fn why_not(fault: &Fault, topology: &Topology) -> Option<&'static str> {
 
 /// Every fault in each round, with the number of the round. Rounds follow one another, so that a slow change of the machine
 /// reaches all faults.
-fn repeated(rounds: Option<u32>, faults: &[Fault]) -> Result<Vec<(u64, Fault)>, Failure> {
-    let rounds = rounds.unwrap_or(1);
+fn repeated(rounds: u32, faults: &[Fault]) -> Result<Vec<(u64, Fault)>, Failure> {
     if !(1..=MOST_ROUNDS).contains(&rounds) {
         let why = format!("expected 1 to {MOST_ROUNDS}");
         return Err(Failure::invalid("--rounds", "number", rounds, why));
@@ -381,8 +401,10 @@ fn writes(rate: u64, time: Duration) -> u64 {
 }
 
 /// The time that the client and the servers take to recover, and some more.
-fn default_after(fault: &Fault, topology: &Topology) -> Duration {
+fn default_after(fault: &Fault, topology: &Topology, is_compared: bool) -> Duration {
     let seconds = match (fault, topology) {
+        // Longer than the default time limits of several clients, which are 5 s.
+        (Fault::BlackHole, _) if is_compared => 7,
         (Fault::Stop | Fault::Partition, Topology::Sentinel) => 8,
         (Fault::Kill | Fault::Stop, Topology::Sentinel | Topology::Cluster) => 6,
         (Fault::Kill | Fault::Stop | Fault::BlackHole | Fault::Planned | Fault::Partition, _) => 4,
@@ -415,6 +437,30 @@ impl FailoverPlan {
         self.trials.iter().map(time).sum()
     }
 
+    /// The load in words.
+    fn load(&self, kinds: &[&str]) -> String {
+        let (kinds, seed) = (kinds.join(", ").to_uppercase(), self.base.seed);
+        if !self.clients.is_empty() {
+            let clients = self.clients.iter().map(|driver| driver.name.as_str());
+            let clients = clients.collect::<Vec<_>>().join(", ");
+            return format!(
+                "one {kinds} after the other of each client, with a pause of 5 ms: {clients}; seed {seed}"
+            );
+        }
+        let wait = self.wait.map_or_else(String::new, |wait| {
+            let time = duration_text(Duration::from_nanos(wait.timeout_ns));
+            format!(", each with WAIT {}:{time},", wait.replicas)
+        });
+        let pool = self.pool.map_or_else(String::new, |pool| {
+            format!(" with a pool of {} to {} connections", pool.min, pool.max)
+        });
+        format!(
+            "{} writes per second ({kinds}) of {} writers{wait} through one loadline-client{pool}, seed {seed}",
+            count_text(self.rate),
+            self.writers,
+        )
+    }
+
     /// The plan in the form of the record.
     pub(crate) fn to_json(&self) -> Value {
         self.describe().into_json()
@@ -430,6 +476,8 @@ impl FailoverPlan {
         out.entry("writers", self.writers);
         let kinds: Vec<&str> = self.operations.iter().map(Kind::as_str).collect();
         out.entry("operations", kinds.clone());
+        let drivers = self.clients.iter().map(|driver| driver.name.clone());
+        out.entry("drivers", drivers.collect::<Vec<_>>());
         out.entry("pool", self.pool.map(|pool| [pool.min, pool.max]));
         out.entry("wait", json!(self.wait));
         out.entry("reads", json!(self.reads));
@@ -456,20 +504,7 @@ impl FailoverPlan {
             _ => format!("{}: {}", self.topology, self.program.display()),
         });
         out.section("Load");
-        out.line(format!(
-            "{} writes per second ({}) of {} writers{} through one loadline-client{}, seed {}",
-            count_text(self.rate),
-            kinds.join(", ").to_uppercase(),
-            self.writers,
-            self.wait.map_or_else(String::new, |wait| {
-                let time = duration_text(Duration::from_nanos(wait.timeout_ns));
-                format!(", each with WAIT {}:{time},", wait.replicas)
-            }),
-            self.pool.map_or_else(String::new, |pool| {
-                format!(" with a pool of {} to {} connections", pool.min, pool.max)
-            }),
-            self.base.seed
-        ));
+        out.line(self.load(&kinds));
         if let Some(from) = &self.reads {
             out.line(format!(
                 "as many reads ({from}), each of the last acknowledged write of its writer"

@@ -5,63 +5,74 @@ use loadline_link::fault::Fault as PathFault;
 use loadline_link::script::{Action, Again, Counts, Scope, Script, Step, Trigger};
 use loadline_measure::failover::Fault;
 
-/// Replies that are cut, and the writes between two of them.
+/// Replies that are cut.
 const CUTS: u64 = 10;
-const CUT_EVERY: u64 = 97;
 
-/// The script of a fault that begins at write number `write`; `None` for a fault of a server.
-pub(super) fn of(fault: &Fault, seed: u64, write: u64) -> Option<Script> {
-    let step = match fault {
-        Fault::Reset => reset(),
-        Fault::Cut => cut(),
-        Fault::BlackHole => black_hole(),
+/// The writes of a load, as the fault proxy sees them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Writes {
+    /// The number of the write at which a fault begins.
+    pub(super) first: u64,
+    /// Writes between two replies that are cut.
+    pub(super) cut_every: u64,
+    /// The command that executes each kind of write.
+    pub(super) commands: &'static [&'static str],
+}
+
+/// Those of loadline-client, with a fault at number `first`. An INCRBY is part of a transaction.
+pub(super) fn ours(first: u64) -> Writes {
+    Writes {
+        first,
+        cut_every: 97,
+        commands: &["SET", "INCR", "EXEC", "EVAL", "XADD", "PUBLISH"],
+    }
+}
+
+/// Those of a driver, which sends less than 200 per second. Some clients send INCR as INCRBY.
+pub(super) const OF_DRIVER: Writes = Writes {
+    first: 60,
+    cut_every: 10,
+    commands: &["INCR", "INCRBY"],
+};
+
+/// The script of a fault that begins at a write; `None` for a fault of a server.
+pub(super) fn of(fault: &Fault, seed: u64, writes: Writes) -> Option<Script> {
+    let (action, scope, again, times) = match fault {
+        // Every connection is reset at both ends. New ones work.
+        Fault::Reset => (
+            Action::Fault(PathFault::Reset),
+            Scope::Path,
+            Again::Never,
+            None,
+        ),
+        // The connection of a write ends after the server has replied. New ones work.
+        Fault::Cut => (
+            Action::CutReply,
+            Scope::Path,
+            Again::Every(writes.cut_every),
+            Some(CUTS),
+        ),
+        // Everything on the connection of a write vanishes from then on, and neither end is notified. New ones work.
+        Fault::BlackHole => (
+            Action::Fault(PathFault::BlackHole),
+            Scope::Connection,
+            Again::Never,
+            None,
+        ),
         _ => return None,
     };
-    let when = Trigger {
-        first: write.max(1),
-        ..step.when
+    let commands = writes.commands.iter().copied().map(String::from);
+    let step = Step {
+        when: Trigger {
+            counts: Counts::Messages(commands.collect()),
+            first: writes.first.max(1),
+            again,
+            times,
+        },
+        action,
+        scope,
+        lasts: None,
     };
-    let steps = vec![Step { when, ..step }];
+    let steps = vec![step];
     Some(Script { seed, steps })
-}
-
-/// Every connection is reset at both ends. New ones work.
-fn reset() -> Step {
-    Step {
-        when: at_write(Again::Never, None),
-        action: Action::Fault(PathFault::Reset),
-        scope: Scope::Path,
-        lasts: None,
-    }
-}
-
-/// The connection of a write ends after the server has replied. New ones work.
-fn cut() -> Step {
-    Step {
-        when: at_write(Again::Every(CUT_EVERY), Some(CUTS)),
-        action: Action::CutReply,
-        scope: Scope::Path,
-        lasts: None,
-    }
-}
-
-/// Everything on the connection of a write vanishes from then on, and neither end is notified. New ones work.
-fn black_hole() -> Step {
-    Step {
-        when: at_write(Again::Never, None),
-        action: Action::Fault(PathFault::BlackHole),
-        scope: Scope::Connection,
-        lasts: None,
-    }
-}
-
-fn at_write(again: Again, times: Option<u64>) -> Trigger {
-    // The command that executes each kind of write.
-    let commands = ["SET", "INCR", "EXEC", "EVAL", "XADD", "PUBLISH"];
-    Trigger {
-        counts: Counts::Messages(commands.map(String::from).to_vec()),
-        first: 1,
-        again,
-        times,
-    }
 }

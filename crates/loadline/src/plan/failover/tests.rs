@@ -61,6 +61,36 @@ fn rounds_repeat_every_fault_with_another_course_of_faults() {
 }
 
 #[test]
+fn clients_are_compared_in_five_rounds_unless_they_cannot_take_part() {
+    let plan = resolved(&["--client", "loadline,loadline", "--fault", "cut"]).unwrap();
+    let drivers: Vec<&str> = plan.clients.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!((drivers, plan.trials.len()), (vec!["loadline"], 5));
+    assert_eq!((&plan.operations[..], plan.writers), (&[Kind::Incr][..], 1));
+    for (words, part) in [
+        (
+            ["sentinel", "--client", "loadline"],
+            "cannot follow `sentinel`",
+        ),
+        (
+            ["replica", "--client", "redis-pie"],
+            "unknown driver `redis-pie`",
+        ),
+        (
+            ["embedded", "--client", "redis-py.asyncio"],
+            "does not support runs with faults",
+        ),
+    ] {
+        let failure = resolved(&words).unwrap_err();
+        assert_eq!(failure.exit(), Exit::Usage);
+        assert!(failure.to_string().contains(part), "{failure}");
+    }
+    let words = [
+        "loadline", "failover", "--client", "loadline", "--rate", "9",
+    ];
+    assert!(Cli::try_parse_from(words).is_err());
+}
+
+#[test]
 fn operations_are_those_that_were_chosen_each_once() {
     let operations = |words: &[&str]| resolved(words).map(|plan| plan.operations);
     assert_eq!(operations(&[]).unwrap(), [Kind::Set, Kind::Incr]);

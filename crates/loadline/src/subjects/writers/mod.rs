@@ -4,6 +4,7 @@
 //! It keeps no histograms and is not a fourth loop beside those of loadline-load: a history needs each write with its
 //! outcome, and the task loop is a closed one.
 
+pub(crate) mod driven;
 mod route;
 mod subscriber;
 mod values;
@@ -82,6 +83,8 @@ pub(crate) struct Written {
     pub(crate) end_ns: u64,
     /// Checks of the pool that found it usable, if there is one: begin and end.
     pub(crate) pool_checks: Option<Vec<(u64, u64)>>,
+    /// The reason why the client ended early, in a sentence.
+    pub(crate) ending: Option<String>,
 }
 
 impl Writers {
@@ -166,11 +169,8 @@ impl Writers {
     }
 
     async fn write(&self, route: &Route, start: Instant, is_over: &impl Fn() -> bool) -> Written {
-        let written = Rc::new(RefCell::new(Written {
-            sent: vec![0; self.kinds.len()],
-            latest: vec![None; self.tags.len()],
-            ..Written::default()
-        }));
+        let written = Written::of_writers(self.tags.len(), self.kinds.len());
+        let written = Rc::new(RefCell::new(written));
         let mut tasks = JoinSet::new();
         let mut arrivals = Arrivals::new(self.rate as f64, ArrivalProcess::Uniform, 0, 1, 0);
         let end_ns = nanoseconds(self.time);
@@ -286,11 +286,13 @@ impl Writers {
     }
 
     fn key(&self, id: WriteId, kind: usize) -> String {
-        let tag = &self.tags[id.writer as usize];
-        format!(
-            "{}{{{tag}}}:{}:{}",
-            self.prefix, self.kinds[kind], id.sequence
-        )
+        format!("{}{}", self.key_prefix(id.writer, kind), id.sequence)
+    }
+
+    /// The keys of a writer for a kind of write, without the sequence number at their end.
+    pub(crate) fn key_prefix(&self, writer: u32, kind: usize) -> String {
+        let tag = &self.tags[writer as usize];
+        format!("{}{{{tag}}}:{}:", self.prefix, self.kinds[kind])
     }
 }
 
@@ -320,6 +322,15 @@ async fn check(pool: Pool, count: usize, start: Instant, checks: Rc<RefCell<Vec<
 }
 
 impl Written {
+    /// Nothing yet, of so many writers with so many kinds of write.
+    fn of_writers(writers: usize, kinds: usize) -> Self {
+        Self {
+            sent: vec![0; kinds],
+            latest: vec![None; writers],
+            ..Self::default()
+        }
+    }
+
     fn begin(&mut self, operation: Operation) -> usize {
         self.sent[operation.kind] += 1;
         self.operations.push(operation);

@@ -1,6 +1,7 @@
 //! The lines between the lab and a driver (docs/driver-protocol.md). What a driver says is not trusted.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use loadline_load::cost::ThreadCost;
@@ -8,6 +9,10 @@ use loadline_load::outcome::Outcome;
 use loadline_measure::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::{Driver, DriverMode};
+
+/// The version of the lines between the lab and a driver.
+pub(crate) const PROTOCOL: u32 = 1;
 /// The longest line of a driver, in bytes: a histogram in which every slot is used has about half of that.
 pub(super) const LONGEST_LINE: usize = 1 << 20;
 /// The longest name, version, runtime or kind of error, in bytes.
@@ -38,6 +43,33 @@ pub(crate) struct Config {
     pub(crate) keys: u64,
     pub(crate) value_bytes: u64,
     pub(crate) decode: &'static str,
+}
+
+impl Config {
+    /// That of a run with faults: INCR of keys that begin with `prefix`, with the default protocol of the client as far as its
+    /// manifest says.
+    pub(crate) fn with_faults(driver: &Driver, server: SocketAddr, prefix: String) -> Self {
+        Self {
+            protocol: PROTOCOL,
+            client: driver.name.clone(),
+            host: server.ip().to_string(),
+            port: server.port(),
+            cluster: false,
+            user: None,
+            password: None,
+            database: 0,
+            resp: driver.resp.iter().copied().max().unwrap_or(2),
+            mode: DriverMode::Faults.name(),
+            depth: 1,
+            concurrency: 1,
+            rate: 0,
+            operation: "get",
+            key_prefix: prefix,
+            keys: 1,
+            value_bytes: 1,
+            decode: "bytes",
+        }
+    }
 }
 
 /// A line of a driver.
