@@ -62,10 +62,10 @@ Examples:
   loadline prove --runs 40 --plant none,tail+10
   loadline prove --runs 100 --plant work+0,work+1,work+2
 
-Compares the embedded server with itself, and with itself made slower by 5, 10 and 20 percent:
-by a loop that burns CPU in the server for every command, and by a delay in the path. If valgrind
-is installed, it also compares instructions per operation, with 1 and 2 percent more of them.
---plant chooses. Prints how often the verdict was right on this machine, with the intervals of
+Compares the embedded server with itself, and with itself made slower by 5 and 10 percent by a
+loop that burns CPU in the server for every command. If valgrind is installed, it also compares
+instructions per operation, with 0 and 1 percent more of them. --plant chooses, also a delay in
+the path. Prints how often the verdict was right on this machine, with the intervals of
 those shares, and how long one takes. If interrupted, it prints the results so far.
 Exit codes: 0 done, 64 usage, 69 server not started, 70 internal error, 130 interrupted.";
 
@@ -287,7 +287,7 @@ pub(crate) enum PolicyArg {
 /// Can a verdict be trusted on this machine?
 #[derive(Debug, Args)]
 pub(crate) struct ProveArgs {
-    /// Comparisons of each kind [default: 2]
+    /// Comparisons of each kind [default: 2, or 1 if those take over 150 s]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) runs: Option<u32>,
     /// Injected slowdowns, separated by commas [default: none, cpu+5, cpu+10, work+0 and work+1]
