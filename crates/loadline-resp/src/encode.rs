@@ -14,6 +14,22 @@ use crate::reply::Frame;
 /// The most bytes of a header: a type byte, the 20 digits of a number and the line ending.
 const HEADER_BYTES: usize = 23;
 
+/// The headers of bulk strings by the lengths of these, each with its own length. Most replies need one of them.
+static SHORT_HEADERS: [([u8; 5], u8); 100] = {
+    let mut headers = [(*b"$0\r\n\0", 4); 100];
+    let mut length = 0;
+    while length < headers.len() {
+        let [tens, ones] = [b'0' + length as u8 / 10, b'0' + length as u8 % 10];
+        headers[length] = if length < 10 {
+            ([b'$', ones, b'\r', b'\n', 0], 4)
+        } else {
+            ([b'$', tens, ones, b'\r', b'\n'], 5)
+        };
+        length += 1;
+    }
+    headers
+};
+
 /// The most bytes of a double as text: a sign, `0.0000`, 17 digits and room for an exponent.
 const DOUBLE_BYTES: usize = 32;
 
@@ -21,6 +37,11 @@ const DOUBLE_BYTES: usize = 32;
 pub trait Sink {
     /// Appends the bytes.
     fn put(&mut self, bytes: &[u8]);
+
+    /// Appends several parts in turn.
+    fn put_parts(&mut self, parts: &[&[u8]]) {
+        parts.iter().for_each(|part| self.put(part));
+    }
 }
 
 impl Sink for Vec<u8> {
@@ -32,6 +53,10 @@ impl Sink for Vec<u8> {
 impl<S: Sink + ?Sized> Sink for &mut S {
     fn put(&mut self, bytes: &[u8]) {
         (**self).put(bytes);
+    }
+
+    fn put_parts(&mut self, parts: &[&[u8]]) {
+        (**self).put_parts(parts);
     }
 }
 
@@ -119,6 +144,10 @@ pub fn array_header<S: Sink + ?Sized>(out: &mut S, len: u64) {
 
 /// A bulk string.
 pub fn bulk<S: Sink + ?Sized>(out: &mut S, bytes: &[u8]) {
+    let short = SHORT_HEADERS.get(bytes.len());
+    if let Some((header, length)) = short {
+        return out.put_parts(&[&header[..usize::from(*length)], bytes, b"\r\n"]);
+    }
     header(out, b'$', bytes.len() as u64);
     out.put(bytes);
     out.put(b"\r\n");

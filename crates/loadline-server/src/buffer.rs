@@ -176,6 +176,16 @@ impl Sink for Output {
         }
         self.replies.append(bytes);
     }
+
+    #[inline]
+    fn put_parts(&mut self, parts: &[&[u8]]) {
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        if self.len() + bytes > self.bound {
+            return self.overflow();
+        }
+        self.replies.bytes.reserve(bytes);
+        parts.iter().for_each(|part| self.replies.append(part));
+    }
 }
 
 #[cfg(test)]

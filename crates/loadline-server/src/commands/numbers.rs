@@ -70,7 +70,7 @@ pub(super) fn unsigned(word: &[u8], refusal: &'static str) -> Result<usize, Refu
 /// Replaces `text` by the digits of `number`.
 pub(super) fn write_integer(text: &mut Vec<u8>, number: i64) {
     text.clear();
-    std::io::Write::write_fmt(text, format_args!("{number}")).expect("a vector takes everything");
+    text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// The digits of an integer, without an allocation.
@@ -85,15 +85,14 @@ impl Digits {
     const MOST: usize = "-9223372036854775808".len();
 
     pub(super) fn new(number: i64) -> Self {
-        let mut digits = Self {
-            bytes: [0; Self::MOST],
-            length: 0,
-        };
-        let mut rest = &mut digits.bytes[..];
-        std::io::Write::write_fmt(&mut rest, format_args!("{number}"))
-            .expect("the longest number fits");
-        digits.length = Self::MOST - rest.len();
-        digits
+        let mut buffer = itoa::Buffer::new();
+        let text = buffer.format(number).as_bytes();
+        let mut bytes = [0; Self::MOST];
+        bytes[..text.len()].copy_from_slice(text);
+        Self {
+            bytes,
+            length: text.len(),
+        }
     }
 }
 

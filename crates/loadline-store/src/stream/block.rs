@@ -178,7 +178,8 @@ impl Block {
             } else {
                 live += 1;
             }
-            listpack_bytes += listpack_entry_bytes(id, &entry);
+            let has_block_fields = entry.has_block_fields();
+            listpack_bytes += listpack_entry_bytes(id, entry.id, entry.pairs(), has_block_fields);
         }
         (entries.rest.is_at_end() && live + deleted > 0).then_some(())?;
         (block.live, block.deleted) = (live, deleted);
@@ -212,7 +213,6 @@ impl Block {
     /// Appends an entry.
     pub(super) fn append(&mut self, id: StreamId, fields: &[&[u8]]) {
         let has_block_fields = self.has_fields(fields);
-        let begin = self.bytes.len();
         let flags = if has_block_fields {
             HAS_BLOCK_FIELDS
         } else {
@@ -222,19 +222,21 @@ impl Block {
         put_number(&mut self.bytes, id.ms.wrapping_sub(self.id.ms));
         let number = zigzag(id.seq.wrapping_sub(self.id.seq));
         put_number(&mut self.bytes, number);
+        let (pairs, _) = fields.as_chunks();
         if has_block_fields {
-            let values = fields.iter().skip(1).step_by(2);
-            values.for_each(|value| put_bytes(&mut self.bytes, value));
+            pairs
+                .iter()
+                .for_each(|[_, value]| put_bytes(&mut self.bytes, value));
         } else {
-            put_number(&mut self.bytes, fields.len() as u64 / 2);
-            fields
+            put_number(&mut self.bytes, pairs.len() as u64);
+            pairs
+                .as_flattened()
                 .iter()
                 .for_each(|word| put_bytes(&mut self.bytes, word));
         }
         self.live += 1;
-        let entry = self.entry_at(begin);
-        let entry = entry.map(|entry| listpack_entry_bytes(self.id, &entry));
-        self.listpack_bytes += entry.unwrap_or(0);
+        let pairs = pairs.iter().map(|[field, value]| (*field, *value));
+        self.listpack_bytes += listpack_entry_bytes(self.id, id, pairs, has_block_fields);
     }
 
     fn has_fields(&self, fields: &[&[u8]]) -> bool {
@@ -262,12 +264,6 @@ impl Block {
             end: self.bytes.len(),
             rest: Bits(&self.bytes[begin..]),
         }
-    }
-
-    fn entry_at(&self, at: usize) -> Option<StreamEntry<'_>> {
-        let mut entries = self.entries();
-        entries.rest = Bits(&self.bytes[at..]);
-        entries.next()
     }
 
     /// The entry with an id, unless it is deleted.
@@ -307,17 +303,23 @@ impl Block {
 }
 
 /// Bytes that an entry takes in a listpack.
-fn listpack_entry_bytes(block: StreamId, entry: &StreamEntry<'_>) -> u64 {
-    let ms = entry.id.ms.wrapping_sub(block.ms) as i64;
-    let seq = entry.id.seq.wrapping_sub(block.seq) as i64;
-    let count = entry.pairs.len() as i64;
-    let values: u64 = entry.pairs().map(|(_, value)| listpack::bytes(value)).sum();
+fn listpack_entry_bytes<'e>(
+    block: StreamId,
+    id: StreamId,
+    pairs: impl ExactSizeIterator<Item = (&'e [u8], &'e [u8])> + Clone,
+    has_block_fields: bool,
+) -> u64 {
+    let ms = id.ms.wrapping_sub(block.ms) as i64;
+    let seq = id.seq.wrapping_sub(block.seq) as i64;
+    let count = pairs.len() as i64;
+    let values = pairs.clone().map(|(_, value)| listpack::bytes(value));
+    let values: u64 = values.sum();
     // The flags take two bytes.
     let fixed = 2 + listpack::integer_bytes(ms) + listpack::integer_bytes(seq) + values;
-    if entry.has_block_fields() {
+    if has_block_fields {
         return fixed + listpack::integer_bytes(count + 3);
     }
-    let names: u64 = entry.pairs().map(|(field, _)| listpack::bytes(field)).sum();
+    let names: u64 = pairs.map(|(field, _)| listpack::bytes(field)).sum();
     fixed + names + listpack::integer_bytes(count) + listpack::integer_bytes(2 * count + 4)
 }
 

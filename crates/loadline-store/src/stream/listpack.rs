@@ -53,6 +53,6 @@ fn integer(element: &[u8]) -> Option<i64> {
         [b'1'..=b'9', ..] => digits.len() < 20,
         _ => false,
     };
-    let text = std::str::from_utf8(element).ok().filter(|_| is_canonical)?;
-    text.parse().ok()
+    is_canonical.then_some(())?;
+    std::str::from_utf8(element).ok()?.parse().ok()
 }

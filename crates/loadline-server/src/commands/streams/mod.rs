@@ -199,9 +199,14 @@ fn has_stream(call: &mut Call<'_>, key: &[u8]) -> Result<bool, Refusal> {
 fn put_id(out: &mut (impl Sink + ?Sized), id: StreamId) {
     const MOST_BYTES: usize = 41;
     let mut bytes = [0; MOST_BYTES];
-    let mut rest = &mut bytes[..];
-    std::io::Write::write_fmt(&mut rest, format_args!("{id}")).expect("two numbers fit");
-    let length = MOST_BYTES - rest.len();
+    let mut length = 0;
+    let mut put = |part: &str| {
+        bytes[length..][..part.len()].copy_from_slice(part.as_bytes());
+        length += part.len();
+    };
+    put(itoa::Buffer::new().format(id.ms));
+    put("-");
+    put(itoa::Buffer::new().format(id.seq));
     encode::bulk(out, &bytes[..length]);
 }
 
