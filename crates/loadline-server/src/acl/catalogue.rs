@@ -32,7 +32,8 @@ pub(crate) const CATEGORIES: [&str; 21] = [
 /// A row for each command of Redis 7.0, with those that this server has in addition: its name, a letter for each key that
 /// differs in its access (the last one is for all further keys), and its categories. The letters are `r` and `w` for keys
 /// that are read and written, `b` for both, `-` for neither, and a point without keys. For commands that this server has,
-/// a semicolon, the version of Redis that had it first, another one, and the summary of COMMAND DOCS.
+/// a semicolon, the version of Redis that had it first, another one, those flags of COMMAND that do not follow from the
+/// categories, another one, and the summary of COMMAND DOCS.
 const ROWS: &str = include_str!("commands.txt");
 
 /// A command or a subcommand.
@@ -45,6 +46,7 @@ pub(crate) struct Item {
     categories: u32,
     /// The version of Redis that had it first; empty for commands that this server does not have.
     pub(crate) since: &'static str,
+    flags: &'static str,
     pub(crate) summary: &'static str,
 }
 
@@ -57,6 +59,11 @@ impl Item {
     pub(crate) fn categories(&self) -> impl Iterator<Item = &'static str> {
         let named = CATEGORIES.iter().enumerate();
         named.filter_map(|(category, name)| self.is_in(category).then_some(*name))
+    }
+
+    /// Those of its flags in COMMAND that do not follow from the categories.
+    pub(crate) fn flags(&self) -> impl Iterator<Item = &'static str> {
+        self.flags.split_ascii_whitespace()
     }
 
     /// Whether the key at a place among the keys is read and whether it is written.
@@ -112,7 +119,7 @@ impl Catalogue {
 
 /// Reads a row.
 fn item(row: &'static str) -> Option<Item> {
-    let mut parts = row.splitn(3, ';');
+    let mut parts = row.splitn(4, ';');
     let (name, rest) = parts.next()?.split_once(' ')?;
     let (access, names) = rest.split_once(' ')?;
     let bits = names.split(' ').filter_map(category);
@@ -121,6 +128,7 @@ fn item(row: &'static str) -> Option<Item> {
         access,
         categories: bits.fold(0, |bits, category| bits | 1 << category),
         since: parts.next().unwrap_or_default(),
+        flags: parts.next().unwrap_or_default(),
         summary: parts.next().unwrap_or_default(),
     })
 }

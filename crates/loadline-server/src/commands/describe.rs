@@ -1,11 +1,11 @@
 //! COMMAND: information about the commands.
 
 use super::glob::glob;
-use super::refusal::{Refusal, SYNTAX, lower, no_such_form};
+use super::refusal::{Refusal, SYNTAX, no_such_form};
 use super::reply::Reply;
 use super::table::{keys_at, name_of};
-use super::{Access, Call, FAMILIES, Keys, Known, Words, all, find, fits, is, names, other, sub};
-use crate::acl::{Catalogue, Item};
+use super::{Access, Call, FAMILIES, Keys, Known, Words, all, find, fits, is, other, places, sub};
+use crate::acl::{self, Catalogue, Item};
 
 pub(super) const TABLE: &[Known] = &[other("COMMAND", -1, command).with(&[
     sub(
@@ -31,7 +31,7 @@ pub(super) const TABLE: &[Known] = &[other("COMMAND", -1, command).with(&[
     sub(
         "LIST",
         -2,
-        "[FILTERBY PATTERN <pattern>]\nReturn the names of all commands, or of those that match.",
+        "[FILTERBY (MODULE <module-name>|ACLCAT <cat>|PATTERN <pattern>)]\nReturn the names of all commands and subcommands, or of those that match.",
     ),
 ])];
 
@@ -68,8 +68,7 @@ fn command(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Writes the ten fields of Redis 7. Of the flags, those are given that follow from the categories; hints and specifications of
-/// keys are empty.
+/// Writes the ten fields of Redis 7. Hints and specifications of keys are empty.
 fn describe(reply: &mut Reply<'_>, known: &Known) {
     let keys = match known.keys {
         Keys::At(first, last, step) => [first, last, step],
@@ -92,8 +91,8 @@ fn describe(reply: &mut Reply<'_>, known: &Known) {
 /// Writes all fields of a command or a subcommand but the last one.
 fn begin(reply: &mut Reply<'_>, known: &Known, sub: usize, keys: [i32; 3]) {
     let name = name_of(known, sub);
-    let categories: Vec<&str> =
-        item(&name).map_or_else(Vec::new, |item| item.categories().collect());
+    let item = item(&name);
+    let categories: Vec<&str> = item.map_or_else(Vec::new, |item| item.categories().collect());
     let is_in = |category: &str| categories.contains(&category);
     let flags = [
         (
@@ -108,11 +107,15 @@ fn begin(reply: &mut Reply<'_>, known: &Known, sub: usize, keys: [i32; 3]) {
         ("blocking", is_in("blocking")),
     ];
     let flags = flags.iter().filter(|(_, holds)| *holds);
+    let flags: Vec<&str> = flags
+        .map(|(flag, _)| *flag)
+        .chain(item.into_iter().flat_map(Item::flags))
+        .collect();
     reply.array(10);
     reply.bulk(name.as_bytes());
     reply.integer(i64::from(known.sub_arity(sub)));
-    reply.set(flags.clone().count());
-    flags.for_each(|(flag, _)| reply.simple(flag));
+    reply.set(flags.len());
+    flags.iter().for_each(|flag| reply.simple(flag));
     for position in keys {
         reply.integer(i64::from(position));
     }
@@ -165,15 +168,27 @@ fn document(reply: &mut Reply<'_>, known: &Known, sub: usize, group: &str, field
 }
 
 fn list(reply: &mut Reply<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
-    let pattern: &[u8] = match *options {
-        [] => b"*",
-        [word, kind, pattern] if is(word, "FILTERBY") && is(kind, "PATTERN") => pattern,
+    let (mut pattern, mut category) = (b"*".to_vec(), None);
+    match *options {
+        [] => {}
+        [word, kind, value] if is(word, "FILTERBY") && is(kind, "PATTERN") => {
+            pattern = value.to_ascii_lowercase();
+        }
+        [word, kind, value] if is(word, "FILTERBY") && is(kind, "ACLCAT") => {
+            category = Some(std::str::from_utf8(value).ok().and_then(acl::category));
+        }
+        // There are no modules.
+        [word, kind, _] if is(word, "FILTERBY") && is(kind, "MODULE") => category = Some(None),
         _ => return Err(SYNTAX.into()),
+    }
+    let is_in = |name: &str| match category {
+        None => true,
+        Some(None) => false,
+        Some(Some(category)) => item(name).is_some_and(|item| item.is_in(category)),
     };
-    let pattern = pattern.to_ascii_lowercase();
-    let found: Vec<String> = names()
-        .map(|name| lower(name.as_bytes()))
-        .filter(|name| glob(&pattern, name.as_bytes()))
+    let names = places().iter();
+    let found: Vec<&String> = names
+        .filter(|name| glob(&pattern, name.as_bytes()) && is_in(name))
         .collect();
     reply.array(found.len());
     found.iter().for_each(|name| reply.bulk(name.as_bytes()));

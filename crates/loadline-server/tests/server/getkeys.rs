@@ -31,7 +31,7 @@ fn keys_of_every_command_are_those_of_redis() {
     let list = ask(&mut one, "COMMAND LIST");
     let names: Vec<&str> = list
         .lines()
-        .filter(|line| !line.starts_with(['*', '$']))
+        .filter(|line| !line.starts_with(['*', '$']) && !line.contains('|'))
         .filter(|name| !LATER.contains(&name.to_uppercase().as_str()))
         .collect();
     assert!(names.len() > 100 && names.contains(&"sort"), "{names:?}");

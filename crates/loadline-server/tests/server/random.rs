@@ -303,6 +303,7 @@ fn names(list: &str) -> Vec<String> {
     let names: Vec<String> = list
         .lines()
         .filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()))
+        .filter(|line| !line.contains('|'))
         .map(str::to_uppercase)
         .filter(|name| !others.contains(&name.as_str()))
         .collect();
