@@ -408,6 +408,8 @@ impl Connection {
             match rustix::io::write(&self.stream, &self.output.as_slice()[..released]) {
                 Ok(bytes) => {
                     shared.stats.bytes_out += bytes as u64;
+                    let peer = &self.session.peer;
+                    peer.active_ms.store(shared.now, Ordering::Relaxed);
                     written += bytes;
                     self.output.advance(bytes);
                 }

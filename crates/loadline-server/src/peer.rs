@@ -23,7 +23,7 @@ pub(crate) struct Peer {
     pub(crate) is_unix: bool,
     /// The time of the connection, in milliseconds since the Unix epoch.
     pub(crate) since_ms: u64,
-    /// The time of the last received data.
+    /// The time at which data was last received or sent.
     pub(crate) active_ms: AtomicU64,
     pub(crate) name: Mutex<Vec<u8>>,
     pub(crate) user: Mutex<Vec<u8>>,
@@ -86,6 +86,13 @@ impl Gauges {
 }
 
 impl Peer {
+    /// Whether it has exchanged nothing since a time, and neither waits nor is subscribed.
+    pub(crate) fn is_idle_since(&self, ms: u64) -> bool {
+        self.active_ms.load(Ordering::Relaxed) < ms
+            && !self.gauges.is_waiting.load(Ordering::Relaxed)
+            && !self.is_subscriber()
+    }
+
     /// Whether the connection has subscriptions.
     pub(crate) fn is_subscriber(&self) -> bool {
         let mut numbers = self.subscriptions.iter();

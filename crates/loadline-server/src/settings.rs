@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) eviction: Eviction,
     pub(crate) output_limits: OutputLimits,
     pub(crate) maxmemory_clients: ClientLimit,
+    /// Seconds after which a client that sends nothing is closed; 0 for no limit.
+    pub(crate) timeout: u64,
     /// The fewest replicas for which writes are accepted. There are none, so that every number but 0 refuses all writes.
     pub(crate) min_replicas_to_write: u64,
     /// The most entries of the log of what was denied to users.
@@ -290,6 +292,7 @@ impl Default for Settings {
             eviction: Eviction::None,
             output_limits: OutputLimits::default(),
             maxmemory_clients: ClientLimit::default(),
+            timeout: 0,
             min_replicas_to_write: 0,
             acllog_max_len: 128,
             tracking_table_max_keys: 1_000_000,
@@ -317,7 +320,7 @@ pub(crate) enum Unit {
 type Setting = fn(&mut Settings) -> &mut u64;
 
 /// The names of the settings; names from before Redis 7 come last.
-pub(crate) const NAMES: [(&str, Unit, Setting); 22] = [
+pub(crate) const NAMES: [(&str, Unit, Setting); 23] = [
     ("hash-max-listpack-entries", Unit::Count, |all| {
         &mut all.hash_max_listpack_entries
     }),
@@ -364,6 +367,7 @@ pub(crate) const NAMES: [(&str, Unit, Setting); 22] = [
         &mut all.latency_monitor_threshold
     }),
     ("maxmemory", Unit::Memory, |all| &mut all.maxmemory),
+    ("timeout", Unit::Small, |all| &mut all.timeout),
     ("min-replicas-to-write", Unit::Small, |all| {
         &mut all.min_replicas_to_write
     }),

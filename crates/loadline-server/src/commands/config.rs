@@ -53,7 +53,6 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
         ("port", u64::from(call.shared.port)),
         ("proto-max-bulk-len", 512 << 20),
         ("tcp-keepalive", KEEP_ALIVE.as_secs()),
-        ("timeout", 0),
     ];
     let persistence = call.shared.persistence.as_ref();
     let words = [

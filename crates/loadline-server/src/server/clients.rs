@@ -1,6 +1,7 @@
 //! The limit of the memory of all clients.
 
 use super::Server;
+use crate::state::Shared;
 
 impl Server {
     /// Counts the memory of the connections of a turn, and closes the largest ones while all of them together take more than
@@ -31,6 +32,24 @@ impl Server {
                 "closed clients that took more memory than maxmemory-clients; {bytes} bytes are left"
             )
         });
+    }
+
+    /// Closes the clients that exchanged nothing for longer than `timeout`, except for those that wait for a key or messages.
+    #[cold]
+    pub(super) fn close_idle(&mut self) {
+        let Shared {
+            peers,
+            monitors,
+            settings,
+            now,
+            ..
+        } = &self.shared;
+        // Redis compares whole seconds.
+        let since = (now / 1_000).saturating_sub(settings.timeout) * 1_000;
+        let idle = peers.values().filter(|peer| peer.is_idle_since(since));
+        let idle = idle.filter(|peer| !monitors.has(peer.id));
+        let idle: Vec<u64> = idle.map(|peer| self.net.token_of(peer.id)).collect();
+        idle.into_iter().for_each(|token| self.close(token));
     }
 
     fn weigh(&mut self, token: u64) {

@@ -514,6 +514,9 @@ impl Server {
         self.shared.trim_memory();
         self.pages.follow(&self.shared);
         self.close_over_limit();
+        if self.shared.settings.timeout > 0 {
+            self.close_idle();
+        }
         if self.shared.has_draining {
             let now = self.shared.now;
             self.close_where(|connection| connection.is_drained(now));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use loadline_server::{Listen, Server, ServerConfig};
 
-use crate::support::{Ours, ReadWrite, Redis, ask};
+use crate::support::{Ours, ReadWrite, Redis, ask, ask_one};
 
 /// Clients tell a restarted server from the one before by it.
 #[test]
@@ -51,6 +51,40 @@ fn connections_are_listed_and_killed() {
     let mut said = String::new();
     one.read_to_string(&mut said).unwrap();
     assert_eq!(said, ":1\r\n");
+}
+
+#[test]
+fn idle_clients_are_closed_after_the_timeout_as_in_redis() {
+    fn check(connect: impl Fn() -> Box<dyn ReadWrite>) {
+        let [
+            mut operator,
+            mut idle,
+            mut subscriber,
+            mut waiter,
+            mut monitor,
+        ] = [(); 5].map(|()| connect());
+        ask_one(&mut subscriber, "SUBSCRIBE news");
+        waiter.write_all(b"BLPOP list 0\r\n").unwrap();
+        while !ask(&mut operator, "INFO clients").contains("blocked_clients:1") {}
+        assert_eq!(ask(&mut operator, "CONFIG SET timeout 1"), "+OK\r\n");
+        let timeout = ask(&mut operator, "CONFIG GET timeout");
+        assert!(timeout.ends_with("$7\r\ntimeout\r\n$1\r\n1\r\n"));
+        assert_eq!(ask_one(&mut monitor, "MONITOR"), "+OK\r\n");
+        // It waits for the end of the connection.
+        assert_eq!(idle.read(&mut [0; 8]).unwrap(), 0);
+        let mut operator = connect();
+        assert_eq!(ask(&mut operator, "CONFIG SET timeout 0"), "+OK\r\n");
+        assert_eq!(ask(&mut operator, "PUBLISH news x"), ":1\r\n");
+        assert_eq!(ask(&mut operator, "RPUSH list x"), ":1\r\n");
+        let mut served = [0; 8];
+        waiter.read_exact(&mut served).unwrap();
+        assert_eq!(served, *b"*2\r\n$4\r\n");
+        let list = ask(&mut operator, "CLIENT LIST");
+        assert!(list.contains("flags=O"), "{list}");
+    }
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    check(|| Box::new(ours.connect()));
+    check(|| Box::new(redis.connect()));
 }
 
 #[test]
