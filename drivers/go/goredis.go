@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -25,12 +26,22 @@ func openGoRedis(config *config) client {
 		options.PoolSize = config.Concurrency
 	}
 	c := &goRedis{options: options}
-	if config.Cluster {
+	switch {
+	case config.Sentinel != nil:
+		addresses := []string{}
+		for _, one := range config.Sentinel.Addresses {
+			addresses = append(addresses, fmt.Sprintf("%s:%d", one.Host, one.Port))
+		}
+		c.client = redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: config.Sentinel.Master, SentinelAddrs: addresses, Username: options.Username,
+			Password: options.Password, DB: options.DB, Protocol: options.Protocol, PoolSize: options.PoolSize,
+		})
+	case config.Cluster:
 		c.client = redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: []string{options.Addr}, Username: options.Username, Password: options.Password,
 			Protocol: options.Protocol, PoolSize: options.PoolSize,
 		})
-	} else {
+	default:
 		c.client = redis.NewClient(options)
 	}
 	if err := c.client.Ping(context.Background()).Err(); err != nil {

@@ -24,22 +24,32 @@ const (
 )
 
 type config struct {
-	Client      string  `json:"client"`
-	Host        string  `json:"host"`
-	Port        int     `json:"port"`
-	User        *string `json:"user"`
-	Password    *string `json:"password"`
-	Database    int     `json:"database"`
-	Resp        int     `json:"resp"`
-	Mode        string  `json:"mode"`
-	Depth       int     `json:"depth"`
-	Concurrency int     `json:"concurrency"`
-	Rate        int64   `json:"rate"`
-	Cluster     bool    `json:"cluster"`
-	Operation   string  `json:"operation"`
-	KeyPrefix   string  `json:"key_prefix"`
-	Keys        int     `json:"keys"`
-	ValueBytes  int     `json:"value_bytes"`
+	Client      string    `json:"client"`
+	Host        string    `json:"host"`
+	Port        int       `json:"port"`
+	User        *string   `json:"user"`
+	Password    *string   `json:"password"`
+	Database    int       `json:"database"`
+	Resp        int       `json:"resp"`
+	Mode        string    `json:"mode"`
+	Depth       int       `json:"depth"`
+	Concurrency int       `json:"concurrency"`
+	Rate        int64     `json:"rate"`
+	Cluster     bool      `json:"cluster"`
+	Sentinel    *sentinel `json:"sentinel"`
+	Operation   string    `json:"operation"`
+	KeyPrefix   string    `json:"key_prefix"`
+	Keys        int       `json:"keys"`
+	ValueBytes  int       `json:"value_bytes"`
+}
+
+// sentinel is a master by its name, and the sentinels that know it.
+type sentinel struct {
+	Master    string `json:"master"`
+	Addresses []struct {
+		Host string `json:"host"`
+		Port int    `json:"port"`
+	} `json:"addresses"`
 }
 
 func (c *config) address() string { return fmt.Sprintf("%s:%d", c.Host, c.Port) }

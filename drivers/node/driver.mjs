@@ -128,15 +128,14 @@ class Ioredis {
     const enableAutoPipelining = config.client === "ioredis.autopipelining";
     const options = enableAutoPipelining ? ["autopipelining"] : [];
     this.about = { client: "ioredis", version: require("ioredis/package.json").version, options };
+    const login = { username: config.user ?? undefined, password: config.password ?? undefined };
+    const here = { host: config.host, port: config.port };
+    const { master, addresses } = config.sentinel ?? {};
+    const place = config.sentinel ? { sentinels: addresses, name: master } : here;
     this.make = () => {
-      const client = new Redis({
-        host: config.host,
-        port: config.port,
-        username: config.user ?? undefined,
-        password: config.password ?? undefined,
-        db: config.database,
-        enableAutoPipelining,
-      });
+      const client = config.cluster
+        ? new Redis.Cluster([here], { enableAutoPipelining, redisOptions: login })
+        : new Redis({ ...place, ...login, db: config.database, enableAutoPipelining });
       client.on("error", () => {});
       return client;
     };

@@ -185,16 +185,24 @@ class Blocking:
         self.redis = redis
         self.config = config
         self.options = ["hiredis"] if has_hiredis else []
-        # A cluster has one database.
-        kind = redis.RedisCluster if config.get("cluster") else lambda **rest: redis.Redis(db=config["database"], **rest)
-        self.make = lambda: kind(
-            host=config["host"],
-            port=config["port"],
-            username=config.get("user"),
-            password=config.get("password"),
-            protocol=config["resp"],
-            decode_responses=config["decode"] == "string",
-        )
+        common = {
+            "username": config.get("user"),
+            "password": config.get("password"),
+            "protocol": config["resp"],
+            "decode_responses": config["decode"] == "string",
+        }
+        here = {"host": config["host"], "port": config["port"]}
+        sentinel = config.get("sentinel")
+        if sentinel:
+            from redis.sentinel import Sentinel
+
+            known = [(one["host"], one["port"]) for one in sentinel["addresses"]]
+            self.make = lambda: Sentinel(known).master_for(sentinel["master"], db=config["database"], **common)
+        elif config.get("cluster"):
+            # A cluster has one database.
+            self.make = lambda: redis.RedisCluster(**here, **common)
+        else:
+            self.make = lambda: redis.Redis(db=config["database"], **here, **common)
         self.held = []
 
     def open(self):

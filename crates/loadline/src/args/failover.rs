@@ -46,7 +46,7 @@ executed twice, and how long nobody could write. docs/failover.md explains audit
 With --wait, a write counts as acknowledged if WAIT also confirms N replicas within T, and as
 unknown otherwise; each write takes a connection of a pool of 2 to 10.
 With --client, drivers of `loadline clients` run at the same time, each in a process of its own
-that sends one INCR after the other, and are compared (standalone, replica, embedded only).
+that sends one INCR after the other, and are compared.
 Limits: reconnect (until every writer had a new write acknowledged), outage, and with --workload
 manager pool_recovery (until two connections of the pool are usable); `default` selects
 reconnect<1s and pool_recovery<2s.

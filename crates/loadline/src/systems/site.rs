@@ -17,6 +17,7 @@ use super::admin::Admin;
 use super::client::{Connector, node};
 use super::connect::{Endpoint, builder, command};
 use super::divide::Divide;
+use super::drivers::SentinelConfig;
 use super::environment::described;
 use super::faulty::FaultyPath;
 use super::sentinel::sentinel;
@@ -174,6 +175,31 @@ impl Site {
             spelling::Address::Unix(_) => None,
         });
         addresses.collect()
+    }
+
+    /// The address of which a client is told: of a node of the cluster that stays, or of the master.
+    pub(crate) fn told(&self) -> SocketAddr {
+        match &self.servers {
+            Servers::Cluster(cluster) => cluster.first_replica().address(),
+            _ => self.victim().address(),
+        }
+    }
+
+    /// The sentinels of which a client is told, if there are any.
+    pub(crate) fn sentinels(&self) -> Option<SentinelConfig> {
+        let Servers::Sentinel { around, .. } = &self.servers else {
+            return None;
+        };
+        let addresses = around.sentinels().iter().map(|one| one.address().into());
+        Some(SentinelConfig {
+            master: around.named().name,
+            addresses: addresses.collect(),
+        })
+    }
+
+    /// Whether it is a cluster.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.servers, Servers::Cluster(_))
     }
 
     /// Connections of loadline-client with its defaults, through the proxy `path` if there is one, that read from `from`.

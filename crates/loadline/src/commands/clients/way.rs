@@ -109,6 +109,7 @@ pub(super) fn config(
         host: server.host.clone(),
         port: server.port,
         cluster: server.is_cluster,
+        sentinel: None,
         user: server.user.clone(),
         password: server.password.clone(),
         database: server.database,

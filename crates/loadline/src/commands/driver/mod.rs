@@ -11,12 +11,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use loadline_client::commands::{get, incr, ping, set};
-use loadline_client::{Address, Client, Error, Password, Protocol, blocking, multiplexed};
+use loadline_client::sentinel::{Node, Sentinel};
+use loadline_client::{Address, Client, Error, Password, Protocol, blocking, cluster, multiplexed};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::{self, Runtime};
 use tokio::task::LocalSet;
 
+use crate::systems::client::{Blocking, Connector};
+use crate::systems::drivers::SentinelConfig;
 use crate::systems::threads::Threads;
 use crate::units::nanoseconds;
 use block::{Block, kind};
@@ -29,6 +32,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 struct Config {
     host: String,
     port: u16,
+    #[serde(default)]
+    cluster: bool,
+    #[serde(default)]
+    sentinel: Option<SentinelConfig>,
     user: Option<String>,
     password: Option<String>,
     database: u32,
@@ -56,7 +63,7 @@ struct Ours {
 }
 
 enum Connected {
-    Blocking(Box<blocking::Connection>),
+    Blocking(Blocking),
     Shared(Runtime, multiplexed::Connection),
 }
 
@@ -102,11 +109,20 @@ fn client(config: &Config) -> Client {
     } else {
         Protocol::Resp2
     };
-    let mut builder = Client::builder()
-        .address(Address::Tcp {
+    let address = match &config.sentinel {
+        None => Address::Tcp {
             host: config.host.clone(),
             port: config.port,
-        })
+        },
+        Some(SentinelConfig { master, addresses }) => {
+            let nodes = addresses
+                .iter()
+                .map(|one| Node::new(one.host.as_str(), one.port));
+            Address::Sentinel(Sentinel::new(master, nodes.collect::<Vec<_>>()))
+        }
+    };
+    let mut builder = Client::builder()
+        .address(address)
         .database(config.database)
         .protocol(Some(protocol));
     if let Some(password) = config.password.as_deref().map(Password::new) {
@@ -134,7 +150,13 @@ impl Ours {
             let connection = runtime.block_on(client.multiplexed())?;
             Connected::Shared(runtime, connection)
         } else {
-            Connected::Blocking(Box::new(client.blocking()?))
+            let connector = if config.cluster {
+                let builder = cluster::Builder::from_config(client.config().clone())?;
+                Connector::Cluster(Box::new(builder))
+            } else {
+                Connector::Server(client.clone())
+            };
+            Connected::Blocking(connector.blocking()?)
         };
         let keys = (0..config.keys).map(|number| format!("{}{number:08}", config.key_prefix));
         Ok(Self {
@@ -181,7 +203,7 @@ impl Ours {
 }
 
 fn one_by_one(
-    connection: &mut blocking::Connection,
+    connection: &mut Blocking,
     is_get: bool,
     keys: &[String],
     value: &str,
@@ -200,7 +222,7 @@ fn one_by_one(
 }
 
 fn in_pipelines(
-    connection: &mut blocking::Connection,
+    connection: &mut Blocking,
     depth: usize,
     is_get: bool,
     keys: &[String],
@@ -246,11 +268,7 @@ async fn task(
 }
 
 /// Increments a key of its own, one after the other, with a line for each.
-fn with_faults(
-    connection: &mut blocking::Connection,
-    prefix: &str,
-    block: &Block,
-) -> anyhow::Result<()> {
+fn with_faults(connection: &mut Blocking, prefix: &str, block: &Block) -> anyhow::Result<()> {
     for sequence in 0_u64.. {
         if block.next(1).is_none() {
             break;

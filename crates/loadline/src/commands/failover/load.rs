@@ -47,8 +47,12 @@ pub(super) fn loads<'p>(
         let prefix = format!("{prefix}{}:", driver.name);
         let writers = writers(plan, trial, site, None, prefix)?;
         let entrance = path.iter().flat_map(FaultyPath::addresses).next();
-        let server = entrance.unwrap_or(site.victim().address());
-        let config = Config::with_faults(driver, server, writers.key_prefix(0, 0));
+        let server = entrance.unwrap_or_else(|| site.told());
+        let config = Config {
+            cluster: site.is_cluster(),
+            sentinel: site.sentinels(),
+            ..Config::with_faults(driver, server, writers.key_prefix(0, 0))
+        };
         let running = Running::start(driver, &config, control)?;
         Ok(Load {
             writers,

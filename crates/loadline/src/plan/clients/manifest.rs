@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use loadline_measure::failover::Topology;
 use serde::Deserialize;
 
 use crate::exit::Failure;
@@ -78,6 +79,8 @@ pub(crate) struct Driver {
     pub(crate) rate: bool,
     /// Whether it calls a cluster.
     pub(crate) cluster: bool,
+    /// The topologies whose masters it follows in runs with faults.
+    pub(crate) follows: Vec<Topology>,
     /// Whether its folder was named, so that it is measured in any case.
     pub(crate) is_given: bool,
 }
@@ -107,6 +110,8 @@ struct Entry {
     rate: bool,
     #[serde(default)]
     cluster: bool,
+    #[serde(default)]
+    follows: Vec<Topology>,
 }
 
 impl Driver {
@@ -136,6 +141,7 @@ impl Driver {
             connections: true,
             rate: true,
             cluster: false,
+            follows: vec![Topology::Sentinel, Topology::Cluster],
             is_given: false,
         })
     }
@@ -285,6 +291,7 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Vec<Driver>, Failure> {
             connections: entry.connections,
             rate: entry.rate,
             cluster: entry.cluster,
+            follows: entry.follows,
             is_given: false,
         });
     }
@@ -304,6 +311,14 @@ fn check(entry: &Entry) -> Result<(), String> {
     }
     if entry.modes.is_empty() {
         return Err("it has no modes".into());
+    }
+    let follows = [Topology::Sentinel, Topology::Cluster];
+    if !entry
+        .follows
+        .iter()
+        .all(|topology| follows.contains(topology))
+    {
+        return Err("`follows` lists \"sentinel\", \"cluster\" or both".into());
     }
     if entry.resp.is_empty() || entry.resp.iter().any(|resp| !(2..=3).contains(resp)) {
         return Err("`resp` lists 2, 3 or both".into());

@@ -14,11 +14,6 @@ const OURS: &str = "loadline";
 /// A usage error for an unknown driver, one without runs with faults, or a topology that drivers cannot
 /// follow; and if one is not installed.
 pub(super) fn resolve(words: &[String], topology: &Topology) -> Result<Vec<Driver>, Failure> {
-    if !words.is_empty() && matches!(topology, Topology::Sentinel | Topology::Cluster) {
-        return Err(Failure::usage(format!(
-            "--client: drivers have one address, so they cannot follow `{topology}`; use standalone, replica or embedded."
-        )));
-    }
     let mut chosen: Vec<Driver> = Vec::new();
     for word in words {
         let called = match word.as_str() {
@@ -30,6 +25,13 @@ pub(super) fn resolve(words: &[String], topology: &Topology) -> Result<Vec<Drive
                 let name = driver.name;
                 return Err(Failure::usage(format!(
                     "--client {word}: the driver of {name} does not support runs with faults."
+                )));
+            }
+            let moves = matches!(topology, Topology::Sentinel | Topology::Cluster);
+            if moves && !driver.follows.contains(topology) {
+                let name = driver.name;
+                return Err(Failure::usage(format!(
+                    "--client {word}: the driver of {name} does not follow `{topology}`."
                 )));
             }
             if !driver.is_installed() {

@@ -121,7 +121,10 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
     };
     let base = Plan::bare(&choices, around);
     let mut trials: Vec<TrialPlan> = Vec::new();
-    for (round, fault) in repeated(rounds, &faults(&args.fault, &topology)?)? {
+    for (round, fault) in repeated(
+        rounds,
+        &faults(&args.fault, &topology, !clients.is_empty())?,
+    )? {
         // Other faults leave the process alive, so that nothing has to survive on disk.
         let classes = match fault {
             Fault::Kill => &classes[..],
@@ -289,15 +292,16 @@ fn topology(text: Option<&str>) -> Result<Topology, Failure> {
     }
 }
 
-fn faults(words: &[String], topology: &Topology) -> Result<Vec<Fault>, Failure> {
+fn faults(words: &[String], topology: &Topology, is_compared: bool) -> Result<Vec<Fault>, Failure> {
+    let why_not = |fault: &Fault| why_not(fault, topology, is_compared);
     if words.is_empty() || words.iter().any(|word| word == "all") {
         let all = Fault::ALL.iter();
-        let possible = all.filter(|fault| why_not(fault, topology).is_none());
+        let possible = all.filter(|fault| why_not(fault).is_none());
         return Ok(possible.cloned().collect());
     }
     let faults: Vec<Fault> = chosen("--fault", "fault", words, Fault::ALL)?;
     let refused = faults.iter().find_map(|fault| {
-        let why = why_not(fault, topology)?;
+        let why = why_not(fault)?;
         Some(Failure::usage(format!(
             "--fault {fault}: `{topology}` {why}."
         )))
@@ -306,9 +310,15 @@ fn faults(words: &[String], topology: &Topology) -> Result<Vec<Fault>, Failure> 
 }
 
 /// The reason why a topology cannot have a fault.
-fn why_not(fault: &Fault, topology: &Topology) -> Option<&'static str> {
+fn why_not(fault: &Fault, topology: &Topology, is_compared: bool) -> Option<&'static str> {
     let is_alone = matches!(topology, Topology::Standalone | Topology::Embedded);
+    let moves = matches!(topology, Topology::Sentinel | Topology::Cluster);
     match fault {
+        Fault::Reset | Fault::Cut | Fault::BlackHole | Fault::Partition if is_compared && moves => {
+            Some(
+                "leads clients to addresses without the fault proxy; use it without --client, or use standalone",
+            )
+        }
         Fault::Planned | Fault::Partition if is_alone => {
             Some("has no replica that could become the master")
         }

@@ -68,8 +68,8 @@ fn clients_are_compared_in_five_rounds_unless_they_cannot_take_part() {
     assert_eq!((&plan.operations[..], plan.writers), (&[Kind::Incr][..], 1));
     for (words, part) in [
         (
-            ["sentinel", "--client", "loadline"],
-            "cannot follow `sentinel`",
+            ["sentinel", "--client", "rueidis"],
+            "does not follow `sentinel`",
         ),
         (
             ["replica", "--client", "redis-pie"],
@@ -84,6 +84,18 @@ fn clients_are_compared_in_five_rounds_unless_they_cannot_take_part() {
         assert_eq!(failure.exit(), Exit::Usage);
         assert!(failure.to_string().contains(part), "{failure}");
     }
+    let faults = |topology| {
+        let plan = resolved(&[topology, "--client", "loadline", "--rounds", "1"]).unwrap();
+        plan.trials
+            .into_iter()
+            .map(|trial| trial.fault)
+            .collect::<Vec<_>>()
+    };
+    let known = [Fault::Kill, Fault::Stop, Fault::ClientKill, Fault::Planned];
+    assert_eq!(
+        (faults("sentinel"), faults("cluster")),
+        (known.to_vec(), known.to_vec())
+    );
     let words = [
         "loadline", "failover", "--client", "loadline", "--rate", "9",
     ];

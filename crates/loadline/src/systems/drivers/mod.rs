@@ -21,7 +21,7 @@ use crate::printer::printable;
 use crate::units::nanoseconds;
 use protocol::{LONGEST_LINE, Message};
 
-pub(crate) use protocol::{About, Block, Config, Op, OpOutcome, PROTOCOL};
+pub(crate) use protocol::{About, Block, Config, Op, OpOutcome, PROTOCOL, SentinelConfig};
 
 /// Time limit for a driver to connect: a virtual machine has to start.
 const START_PATIENCE: Duration = Duration::from_secs(30);

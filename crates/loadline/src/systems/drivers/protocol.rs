@@ -29,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) port: u16,
     /// Whether the server is a node of a cluster.
     pub(crate) cluster: bool,
+    /// The sentinels that name the server.
+    pub(crate) sentinel: Option<SentinelConfig>,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: u32,
@@ -45,6 +47,29 @@ pub(crate) struct Config {
     pub(crate) decode: &'static str,
 }
 
+/// A master by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SentinelConfig {
+    pub(crate) master: String,
+    /// The sentinels.
+    pub(crate) addresses: Vec<HostPort>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HostPort {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl From<SocketAddr> for HostPort {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            host: address.ip().to_string(),
+            port: address.port(),
+        }
+    }
+}
+
 impl Config {
     /// That of a run with faults: INCR of keys that begin with `prefix`, with the default protocol of the client as far as its
     /// manifest says.
@@ -55,6 +80,7 @@ impl Config {
             host: server.ip().to_string(),
             port: server.port(),
             cluster: false,
+            sentinel: None,
             user: None,
             password: None,
             database: 0,
