@@ -97,6 +97,12 @@ pub fn clocks(history: &History) -> Clocks {
     }
 }
 
+/// The beginning of the longest outage, in nanoseconds since the start of the load: that of a fault whose time is not known.
+#[must_use]
+pub fn outage_began(history: &History) -> u64 {
+    clocks(history).outage.map_or(0, |gap| gap.from_ns)
+}
+
 /// When the first of a group of writes was due whose response times were as before.
 fn recovery(history: &History) -> Option<u64> {
     let (before, after): (Vec<&Operation>, Vec<&Operation>) = {

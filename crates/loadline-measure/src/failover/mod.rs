@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::vocabulary::vocabulary;
 
 pub use audit::{Audit, Loss, audit};
-pub use clocks::{Clocks, Gap, clocks};
+pub use clocks::{Clocks, Gap, clocks, outage_began};
 pub use events::Events;
 pub use messages::{Heard, receive};
 pub use reads::{Read, ReadFrom, Reads, Stale, reads};
@@ -68,6 +68,8 @@ vocabulary! {
         Partition = "partition",
         /// A replica receives nothing from its master for a time, and goes on answering.
         Lag = "lag",
+        /// Somebody else causes it, if there is one. Times count from the beginning of the longest outage.
+        Observed = "observed",
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{LimitArgs, ResultArgs};
+use super::{ChoiceArgs, LimitArgs, LoginArgs, ResultArgs, TlsArgs};
 use crate::units;
 
 pub(super) const HELP: &str = "\
@@ -19,6 +19,7 @@ Examples:
   loadline failover replica --fault lag,kill --reads replica
   loadline failover sentinel --fault partition --wait 1:100ms
   loadline failover --client loadline,redis-py,go-redis --fault kill,cut
+  loadline failover redis://localhost --watch --duration 2m
   loadline failover sentinel --workload manager --limit 'reconnect<1s' --limit 'kill.pool_recovery<2s'
 
 Topologies, started on loopback for the run and removed afterwards:
@@ -47,6 +48,8 @@ With --wait, a write counts as acknowledged if WAIT also confirms N replicas wit
 unknown otherwise; each write takes a connection of a pool of 2 to 10.
 With --client, drivers of `loadline clients` run at the same time, each in a process of its own
 that sends one INCR after the other, and are compared.
+With --watch, nothing is broken: the same load runs on a TARGET that runs already (redis://,
+sentinel:// or cluster://) while somebody else causes an outage, and ends after --duration.
 Limits: reconnect (until every writer had a new write acknowledged), outage, and with --workload
 manager pool_recovery (until two connections of the pool are usable); `default` selects
 reconnect<1s and pool_recovery<2s.
@@ -56,8 +59,9 @@ Exit codes: 0 done, 2 a limit is broken, 3 inconclusive (with --strict), 64 usag
 /// What happens to my writes when the server goes away?
 #[derive(Debug, Args)]
 pub(crate) struct FailoverArgs {
-    /// Servers to start: standalone, replica, sentinel, cluster or embedded [default: standalone]
-    #[arg(value_name = "TOPOLOGY")]
+    /// Servers to start: standalone, replica, sentinel, cluster or embedded [default: standalone];
+    /// with --watch, servers that run already
+    #[arg(value_name = "TOPOLOGY|TARGET")]
     pub(crate) topology: Option<String>,
     /// Faults to cause, as a comma list, or `all` [default: all]
     #[arg(long, value_name = "A,B|all", value_delimiter = ',')]
@@ -65,6 +69,13 @@ pub(crate) struct FailoverArgs {
     /// Durability for `kill`, as a comma list [default: memory,interval:1s; embedded: process]
     #[arg(long, value_name = "CLASS", value_delimiter = ',')]
     pub(crate) durability: Vec<String>,
+    /// Observe an outage of TARGET that somebody else causes
+    #[arg(
+        long,
+        requires = "topology",
+        conflicts_with_all = ["fault", "durability", "server", "client", "rounds", "wait", "reads"]
+    )]
+    pub(crate) watch: bool,
     /// Clients to compare: names of drivers (see `loadline clients --list`), or directories of some
     #[arg(
         long,
@@ -99,15 +110,18 @@ pub(crate) struct FailoverArgs {
     /// Load of an application, in place of one shared connection
     #[arg(long, value_enum, value_name = "NAME", help_heading = "Load")]
     pub(crate) workload: Option<FailoverWorkload>,
-    /// Time of the load after the fault [default: 2s, or 4s to 8s where it takes longer]
+    /// Time of the load after the fault [default: 2s to 8s; with --watch 1m]
     #[arg(long, value_name = "T", value_parser = units::duration, help_heading = "Load")]
     pub(crate) duration: Option<Duration>,
     /// Repetitions of every fault; `compare` and `gate` need 8 to judge times [default: 1, or 5 with --client]
     #[arg(long, value_name = "N", value_parser = units::small_count, help_heading = "Load")]
     pub(crate) rounds: Option<u32>,
-    /// Seed of all random choices [default: random]
-    #[arg(long, hide_short_help = true, value_name = "N", help_heading = "Load")]
-    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) choices: ChoiceArgs,
+    #[command(flatten)]
+    pub(crate) login: LoginArgs,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
     /// Exit with 3 if a limit cannot be judged

@@ -277,7 +277,14 @@ impl Opened {
                 self.name
             )));
         }
-        self.reach(false)?.remove(run_id).map(drop)
+        let known = self.reach(false);
+        let removed = known.and_then(|mut known| known.remove(run_id));
+        // The keys can have another master than at the start.
+        let removed = removed.or_else(|_| {
+            let mut found = Holders::open(&self.target, &self.tls_files)?;
+            found.remove(run_id)
+        });
+        removed.map(drop)
     }
 
     /// New connections, also to a server that has as many clients as it takes and did not notice yet that those of the

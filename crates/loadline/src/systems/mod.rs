@@ -1,6 +1,7 @@
 //! Opens what a TARGET names: servers, clusters, child processes, and the path to them.
 
 mod admin;
+pub(crate) mod application;
 pub(crate) mod callgrind;
 mod cgroup;
 pub(crate) mod client;

@@ -7,6 +7,7 @@ use loadline_measure::failover::{Audit, Failover, Fault, Kind, PoolSize, Trial};
 use loadline_measure::record::Answer;
 
 use crate::children::nodes;
+use crate::redis::Redis;
 use crate::util::{Dir, Ended, signal, wait_until};
 
 /// Runs `loadline failover` with a short load, and returns its answer and its report.
@@ -311,6 +312,42 @@ fn clients_are_compared_by_the_writes_that_they_repeat() {
     ] {
         assert!(report.contains(&part), "{part}\n{report}");
     }
+}
+
+#[test]
+fn outage_that_somebody_else_causes_is_observed_and_leaves_no_keys() {
+    let redis = Redis::start(&[]);
+    let dir = Dir::new();
+    let words = format!(
+        "failover {} --watch --duration 1200ms --rate 1k --json out.json",
+        redis.url()
+    );
+    let words: Vec<&str> = words.split(' ').collect();
+    let mut command = dir.command(&words);
+    let run = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the load has begun", || redis.calls("incr") > 50);
+    redis.answers("CLIENT PAUSE 400 WRITE\r\n", "+OK");
+    let report = Ended::of(&words, run.wait_with_output().unwrap()).succeeded();
+    redis.answers("DBSIZE\r\n", ":0");
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    let Answer::Failover(answer) = record.answer else {
+        panic!("{:?}", record.answer);
+    };
+    assert_eq!(answer.topology.as_str(), redis.url());
+    let trial = &answer.trials[0];
+    assert_eq!(trial.fault, Fault::Observed, "{report}");
+    let outage = trial.clocks.outage.unwrap();
+    assert!(
+        outage.length_ns() > 300_000_000 && !outage.is_open,
+        "{report}"
+    );
+    assert_eq!(trial.clocks.fault_ns, outage.from_ns, "{report}");
+    assert_eq!((trial.lost(), trial.twice()), (0, 0), "{report}");
+    assert!(total(trial, |audit| audit.sent) > 1_000, "{report}");
 }
 
 #[test]

@@ -214,6 +214,10 @@ fn effect(trial: &Trial, topology: &Topology) -> String {
         Fault::Lag => {
             "the replica receives nothing from its master for a time, and goes on answering".to_owned()
         }
+        Fault::Observed => {
+            "caused by somebody else, if there was one; times count from the beginning of the longest outage"
+                .to_owned()
+        }
         other => other.to_string(),
     }
 }

@@ -4,6 +4,7 @@ mod client_kill;
 mod kill;
 mod lag;
 mod load;
+mod observed;
 mod partition;
 mod planned;
 mod scripted;
@@ -19,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use loadline_load::Control;
 use loadline_measure::failover::{
-    Events, Failover, Fault, History, PoolSize, Trial, audit, clocks, errors, reads, timeline,
+    Events, Failover, Fault, History, PoolSize, Trial, audit, clocks, errors, outage_began, reads,
+    timeline,
 };
 use loadline_measure::gate;
 use loadline_measure::record::Answer;
@@ -95,7 +97,10 @@ fn measure(
             trials: Vec::new(),
         };
         let mut events = plan.history.as_ref().map(|_| Events::default());
-        let result = trials(plan, session, &mut answer, &mut events);
+        let result = match plan.watched() {
+            Some(target) => observed::observe(plan, target, session, &mut answer, &mut events),
+            None => trials(plan, session, &mut answer, &mut events),
+        };
         if !answer.trials.is_empty() {
             lines.get_or_init(|| events.map(Events::into_lines).unwrap_or_default());
             let judged = gate::limits_of_trials(&answer.trials, &plan.limits);
@@ -298,7 +303,7 @@ fn audited(
 ) -> Result<(Trial, History), Failure> {
     writers.count_executions(&mut written.operations)?;
     let since_start = |at: Instant| nanoseconds(at.saturating_duration_since(start));
-    let history = History {
+    let mut history = History {
         kinds: writers.kinds.clone(),
         operations: written.operations,
         reads: written.reads,
@@ -309,6 +314,9 @@ fn audited(
         pool_checks: written.pool_checks,
         end_ns: written.end_ns,
     };
+    if trial.fault == Fault::Observed {
+        history.fault_ns = outage_began(&history);
+    }
     let defect = |why: String| {
         let sentence = format!("{}: {why}. This is a defect of Loadline.", trial.fault);
         Failure::new(Exit::Internal, sentence)

@@ -4,6 +4,7 @@ mod clients;
 mod limits;
 mod scripts;
 mod wait;
+mod watched;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,11 +16,11 @@ use loadline_measure::failover::{Fault, Kind, ReadFrom, Topology, Wait};
 use serde_json::{Value, json};
 
 use super::description::Description;
-use super::{Driver, Estimate, Outputs, Plan, Surroundings};
-use crate::args::{ChoiceArgs, FailoverArgs, FailoverWorkload};
+use super::{Driver, Estimate, Outputs, Plan, Surroundings, TlsFiles};
+use crate::args::{FailoverArgs, FailoverWorkload};
 use crate::exit::Failure;
 use crate::files::Output;
-use crate::spelling::Durability;
+use crate::spelling::{Durability, Target};
 use crate::units::{count_text, duration_text, nanoseconds};
 
 const DEFAULT_RATE: u64 = 2_000;
@@ -53,7 +54,7 @@ const START_SENTINEL: Duration = Duration::from_millis(4_500);
 /// Faults around a load, resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct FailoverPlan {
-    /// The common part of all runs.
+    /// The common part of all runs. It has a target if servers that run already are observed.
     pub(crate) base: Plan,
     pub(crate) topology: Topology,
     /// The server program.
@@ -98,7 +99,11 @@ pub(crate) struct TrialPlan {
 /// # Errors
 /// A usage error for an invalid value or combination.
 pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<FailoverPlan, Failure> {
-    let topology = topology(args.topology.as_deref())?;
+    let watched = watched::resolve(args, around)?;
+    let topology = match &watched {
+        Some(target) => watched::kind_of(target),
+        None => topology(args.topology.as_deref())?,
+    };
     if topology == Topology::Embedded && args.server.is_some() {
         return Err(Failure::usage(
             "--server: `embedded` is our own server; use another topology for a program.",
@@ -111,43 +116,16 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
         _ => (scripts::OF_DRIVER, COMPARED_ROUNDS),
     };
     let rounds = args.rounds.unwrap_or(rounds);
-    let classes = classes(args, &topology)?;
     let wait = wait::resolve(args.wait.as_deref(), &topology)?;
     // A WAIT is about the writes of its connection, and holds it up.
     let pool = pool(args.workload, &topology)?.or(wait.map(|_| pool::Limits::default()));
-    let choices = ChoiceArgs {
-        seed: args.seed,
-        ..ChoiceArgs::default()
+    let mut base = Plan::bare(&args.choices, around);
+    base.tls = TlsFiles::given(&args.tls);
+    base.targets.extend(watched.clone());
+    let trials = match watched {
+        Some(_) => vec![watched::trial(args)],
+        None => trials(args, &topology, &base, writes, rounds)?,
     };
-    let base = Plan::bare(&choices, around);
-    let mut trials: Vec<TrialPlan> = Vec::new();
-    for (round, fault) in repeated(
-        rounds,
-        &faults(&args.fault, &topology, !clients.is_empty())?,
-    )? {
-        // Other faults leave the process alive, so that nothing has to survive on disk.
-        let classes = match fault {
-            Fault::Kill => &classes[..],
-            _ => &classes[..1],
-        };
-        for durability in classes {
-            trials.push(TrialPlan {
-                script: scripts::of(&fault, base.seed.wrapping_add(round), writes),
-                lead: LEAD,
-                after: args
-                    .duration
-                    .unwrap_or_else(|| default_after(&fault, &topology, !clients.is_empty())),
-                stopped: stopped(&topology),
-                // Servers that can be cut off are connected in another way.
-                goes_on: !matches!(fault, Fault::Partition | Fault::Lag)
-                    && trials.last().is_some_and(|before| {
-                        before.leaves_servers_alone() && before.durability == *durability
-                    }),
-                durability: *durability,
-                fault: fault.clone(),
-            });
-        }
-    }
     Ok(FailoverPlan {
         base,
         program: args
@@ -166,9 +144,50 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
         limits: limits::resolve(&args.limits, pool.is_some(), &trials)?,
         pool,
         wait,
-        topology,
+        topology: match watched {
+            Some(target) => Topology::from(target.to_string().as_str()),
+            None => topology,
+        },
         trials,
     })
+}
+
+/// Every fault of every round, on servers that are started.
+fn trials(
+    args: &FailoverArgs,
+    topology: &Topology,
+    base: &Plan,
+    writes: scripts::Writes,
+    rounds: u32,
+) -> Result<Vec<TrialPlan>, Failure> {
+    let is_compared = !args.client.is_empty();
+    let classes = classes(args, topology)?;
+    let mut trials: Vec<TrialPlan> = Vec::new();
+    for (round, fault) in repeated(rounds, &faults(&args.fault, topology, is_compared)?)? {
+        // Other faults leave the process alive, so that nothing has to survive on disk.
+        let classes = match fault {
+            Fault::Kill => &classes[..],
+            _ => &classes[..1],
+        };
+        for durability in classes {
+            trials.push(TrialPlan {
+                script: scripts::of(&fault, base.seed.wrapping_add(round), writes),
+                lead: LEAD,
+                after: args
+                    .duration
+                    .unwrap_or_else(|| default_after(&fault, topology, is_compared)),
+                stopped: stopped(topology),
+                // Servers that can be cut off are connected in another way.
+                goes_on: !matches!(fault, Fault::Partition | Fault::Lag)
+                    && trials.last().is_some_and(|before| {
+                        before.leaves_servers_alone() && before.durability == *durability
+                    }),
+                durability: *durability,
+                fault: fault.clone(),
+            });
+        }
+    }
+    Ok(trials)
 }
 
 /// The file of the events.
@@ -295,11 +314,13 @@ fn topology(text: Option<&str>) -> Result<Topology, Failure> {
 fn faults(words: &[String], topology: &Topology, is_compared: bool) -> Result<Vec<Fault>, Failure> {
     let why_not = |fault: &Fault| why_not(fault, topology, is_compared);
     if words.is_empty() || words.iter().any(|word| word == "all") {
-        let all = Fault::ALL.iter();
+        let all = Fault::ALL.iter().filter(|fault| **fault != Fault::Observed);
         let possible = all.filter(|fault| why_not(fault).is_none());
         return Ok(possible.cloned().collect());
     }
-    let faults: Vec<Fault> = chosen("--fault", "fault", words, Fault::ALL)?;
+    let known = Fault::ALL.iter().filter(|fault| **fault != Fault::Observed);
+    let known: Vec<Fault> = known.cloned().collect();
+    let faults: Vec<Fault> = chosen("--fault", "fault", words, &known)?;
     let refused = faults.iter().find_map(|fault| {
         let why = why_not(fault)?;
         Some(Failure::usage(format!(
@@ -433,6 +454,11 @@ fn stopped(topology: &Topology) -> Duration {
 }
 
 impl FailoverPlan {
+    /// The servers that run already, if they are observed.
+    pub(crate) fn watched(&self) -> Option<&Target> {
+        self.base.targets.first()
+    }
+
     /// The time that it takes.
     fn time(&self) -> Duration {
         let start = match self.topology {
@@ -509,8 +535,9 @@ impl FailoverPlan {
         );
         out.takes(Some(Estimate::about(self.time())));
         out.section("Servers");
-        out.line(match self.topology {
+        out.line(match &self.topology {
             Topology::Embedded => "embedded: our own server".to_owned(),
+            target if self.watched().is_some() => format!("{target}, which runs already"),
             _ => format!("{}: {}", self.topology, self.program.display()),
         });
         out.section("Load");

@@ -29,7 +29,7 @@ fn default_is_every_fault_of_one_server_in_less_than_a_minute() {
             Fault::Lag => topology != "replica",
             _ => false,
         };
-        for fault in Fault::ALL.iter() {
+        for fault in Fault::ALL.iter().filter(|fault| **fault != Fault::Observed) {
             assert_eq!(faults.contains(&fault), !is_left_out(&fault), "{topology}");
         }
         let estimate = plan.describe().estimate().unwrap();
@@ -98,6 +98,38 @@ fn clients_are_compared_in_five_rounds_unless_they_cannot_take_part() {
     );
     let words = [
         "loadline", "failover", "--client", "loadline", "--rate", "9",
+    ];
+    assert!(Cli::try_parse_from(words).is_err());
+}
+
+#[test]
+fn watched_servers_run_already_and_have_no_fault_of_ours() {
+    let plan = resolved(&["sentinel://h:1/m", "--watch", "--duration", "9s"]).unwrap();
+    let faults: Vec<&Fault> = plan.trials.iter().map(|trial| &trial.fault).collect();
+    assert_eq!(faults, [&Fault::Observed]);
+    assert_eq!(plan.topology.as_str(), "sentinel://h:1/m");
+    assert_eq!(plan.watched().unwrap().to_string(), "sentinel://h:1/m");
+    for (words, part) in [
+        (&["redis://h"][..], "add --watch"),
+        (&["cluster", "--watch"], "`cluster`"),
+        (&["embedded", "--watch"], "does not run already"),
+        (
+            &["cluster://h:1", "--watch", "--operations", "watch"],
+            "--operations watch",
+        ),
+        (&["--allow-non-empty"], "only to a TARGET with --watch"),
+    ] {
+        let failure = resolved(words).unwrap_err();
+        assert_eq!(failure.exit(), Exit::Usage);
+        assert!(failure.to_string().contains(part), "{failure}");
+    }
+    let words = [
+        "loadline",
+        "failover",
+        "redis://h",
+        "--watch",
+        "--fault",
+        "kill",
     ];
     assert!(Cli::try_parse_from(words).is_err());
 }
