@@ -62,6 +62,16 @@ vocabulary! {
         Cut = "cut",
         /// A connection delivers nothing more and is not closed; new ones work.
         BlackHole = "black-hole",
+        /// The server's end of a connection is closed and the client is not notified; new ones work.
+        HalfOpen = "half-open",
+        /// Connections are closed, and new ones are refused for a time.
+        Refused = "refused",
+        /// The server is a replica for a time, and refuses writes with READONLY.
+        ReadOnly = "read-only",
+        /// The server closes connections, and has as many clients as it takes for a time.
+        MaxClients = "max-clients",
+        /// A replica ends with SIGKILL.
+        ReplicaLoss = "replica-loss",
         /// A replica becomes the master by command, and the master its replica.
         Planned = "planned",
         /// The client and the master are cut off from the other servers, of which one becomes the master.

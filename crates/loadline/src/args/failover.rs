@@ -40,6 +40,13 @@ Faults:
   partition    client and master are cut off from the others for 1 s (sentinel: 5 s), which
                promote a replica (replica and sentinel only)
   lag          the replica receives nothing for 1 s and goes on answering (replica only)
+  With --fault only:
+  half-open    the server's end of a connection is closed, and the client is not notified
+  refused      connections are closed, and new ones are refused for 1 s
+  read-only    the server is a replica for 1 s and refuses writes (standalone, replica only)
+  max-clients  connections are closed, and the server takes no clients for 1 s (not sentinel,
+               embedded)
+  replica-loss SIGKILL of a replica (not standalone, embedded)
 
 Writers send SET and INCR (or --operations) to new keys at a rate (open loop) before, during and after the fault.
 Then every key is read: the report says which acknowledged writes are lost, which writes were
@@ -63,7 +70,7 @@ pub(crate) struct FailoverArgs {
     /// with --watch, servers that run already
     #[arg(value_name = "TOPOLOGY|TARGET")]
     pub(crate) topology: Option<String>,
-    /// Faults to cause, as a comma list, or `all` [default: all]
+    /// Faults to cause, as a comma list, or `all` [default: kill to lag in the list below]
     #[arg(long, value_name = "A,B|all", value_delimiter = ',')]
     pub(crate) fault: Vec<String>,
     /// Durability for `kill`, as a comma list [default: memory,interval:1s; embedded: process]

@@ -35,6 +35,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Interval between attempts meanwhile.
 const ASK_EVERY: Duration = Duration::from_millis(5);
 
+/// A port at which nobody listens.
+const NOBODY: &str = "1";
+/// Closes the connections of all other clients.
+const KILL_CLIENTS: [&str; 6] = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
+/// The most clients of a redis-server by default.
+const USUAL_CLIENTS: &str = "10000";
 /// A key that shows whether a replica follows.
 const FOLLOWED: &str = "loadline:followed";
 
@@ -372,12 +378,44 @@ impl Site {
     /// # Errors
     /// If the server refuses.
     pub(crate) fn kill_clients(&self) -> Result<u64, Failure> {
-        let words = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
-        match say(&self.victim().server(), &words)? {
-            OwnedReply::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
-            other => Err(Failure::unavailable(format!(
-                "CLIENT KILL: unexpected reply {other:?}."
-            ))),
+        count(&say(&self.victim().server(), &KILL_CLIENTS)?)
+    }
+
+    /// Makes the victim a replica of no server for the time of `meanwhile`. It keeps its data, because it never receives any.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub(crate) fn demote(&self, meanwhile: impl FnOnce()) -> Result<(), Failure> {
+        let mut victim = Ruled::open(&self.victim().server())?;
+        victim.tell(&["REPLICAOF", "127.0.0.1", NOBODY])?;
+        meanwhile();
+        victim.tell(&["REPLICAOF", "NO", "ONE"])
+    }
+
+    /// Closes the connections of all clients of the victim, which takes no others for the time of `meanwhile`. Returns the number of
+    /// these connections.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub(crate) fn crowd_out(&self, meanwhile: impl FnOnce()) -> Result<u64, Failure> {
+        let mut victim = Ruled::open(&self.victim().server())?;
+        victim.tell(&["CONFIG", "SET", "maxclients", "1"])?;
+        let closed = victim.ask(&KILL_CLIENTS).and_then(|reply| count(&reply));
+        meanwhile();
+        victim.tell(&["CONFIG", "SET", "maxclients", USUAL_CLIENTS])?;
+        closed
+    }
+
+    /// Ends a replica of the victim with SIGKILL.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) fn lose_replica(&mut self) {
+        match &mut self.servers {
+            Servers::One(_) => unreachable!("it has no replica"),
+            Servers::Pair { replica, .. } => replica.kill(),
+            Servers::Sentinel { around, .. } => around.first_replica().kill(),
+            Servers::Cluster(cluster) => cluster.first_replica_mut().kill(),
         }
     }
 
@@ -438,8 +476,12 @@ impl Ruled {
     }
 
     fn tell(&mut self, words: &[&str]) -> Result<(), Failure> {
+        self.ask(words).map(drop)
+    }
+
+    fn ask(&mut self, words: &[&str]) -> Result<OwnedReply, Failure> {
         let told = self.connection.run(command(words));
-        told.map(drop).map_err(|error| {
+        told.map_err(|error| {
             let words = words.join(" ");
             Failure::unavailable(format!("{}: {words} failed: {error}.", self.server))
         })
@@ -451,7 +493,17 @@ impl Ruled {
         // Once it does not listen any more, only this connection is left.
         self.tell(&["CONFIG", "SET", "port", "0"])?;
         listen_at(replica, port(&self.server))?;
-        self.tell(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
+        self.tell(&KILL_CLIENTS)
+    }
+}
+
+/// The number of connections that a server has closed.
+fn count(reply: &OwnedReply) -> Result<u64, Failure> {
+    match reply {
+        OwnedReply::Integer(count) => Ok(u64::try_from(*count).unwrap_or(0)),
+        other => Err(Failure::unavailable(format!(
+            "CLIENT KILL: unexpected reply {other:?}."
+        ))),
     }
 }
 

@@ -194,6 +194,16 @@ fn effect(trial: &Trial, topology: &Topology) -> String {
         Fault::BlackHole => {
             "a connection delivers nothing more and stays open, and new ones work".to_owned()
         }
+        Fault::HalfOpen => {
+            "the server's end of a connection is closed, the client is not notified, and new ones work".to_owned()
+        }
+        Fault::Refused => "connections are closed, and new ones are refused for 1 s".to_owned(),
+        Fault::ReadOnly => "the server is a replica for 1 s, and refuses writes with READONLY".to_owned(),
+        Fault::MaxClients => format!(
+            "the server closes {}, and refuses new clients for 1 s",
+            words::plural(trial.faults, "connection")
+        ),
+        Fault::ReplicaLoss => "a replica ends with SIGKILL, and stays away".to_owned(),
         Fault::Planned => match topology {
             Topology::Replica => {
                 "FAILOVER: the replica becomes the master, and takes the port of the old one"

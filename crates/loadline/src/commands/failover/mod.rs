@@ -4,9 +4,12 @@ mod client_kill;
 mod kill;
 mod lag;
 mod load;
+mod max_clients;
 mod observed;
 mod partition;
 mod planned;
+mod read_only;
+mod replica_loss;
 mod scripted;
 mod stop;
 
@@ -188,11 +191,19 @@ fn one_trial(
     let mut all = Vec::new();
     for (load, (start, written)) in loads.into_iter().zip(written) {
         // A fault of the path happens at a write, and is known once the load has ended.
-        let happened = match &load.path {
-            Some(path) => scripted::happened(path)?,
-            None => happened,
-        };
         let client = load.client();
+        let seen = load.path.as_ref().map(scripted::happened);
+        let happened = match (seen, &client) {
+            (None, _) => happened,
+            (Some(Ok(seen)), _) => seen,
+            // A slow client leaves the others their results.
+            (Some(Err(failure)), Some((driver, _))) => {
+                let finding = format!("{driver}, {}: left out. {failure}", trial.fault);
+                session.record.findings.push(finding.replace('\n', " "));
+                continue;
+            }
+            (Some(Err(failure)), None) => return Err(failure),
+        };
         if let (Some(why), Some((driver, _))) = (&written.ending, &client) {
             let finding = format!("{driver}, {}: the client ended. {why}", trial.fault);
             session.record.findings.push(finding);
@@ -278,6 +289,9 @@ fn cause(
         Fault::Planned => planned::cause(site, probe, control)?,
         Fault::Partition => partition::cause(site, trial.stopped, probe, control)?,
         Fault::Lag => lag::cause(site, trial.stopped, control)?,
+        Fault::ReadOnly => read_only::cause(site, trial.stopped, control)?,
+        Fault::MaxClients => max_clients::cause(site, trial.stopped, control)?,
+        Fault::ReplicaLoss => replica_loss::cause(site),
         _ => nothing,
     };
     Ok(happened)

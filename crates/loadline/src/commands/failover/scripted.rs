@@ -1,4 +1,4 @@
-//! Faults of the path: reset, cut, black-hole. The fault proxy causes them by the script in the plan, and they are undone by
+//! Faults of the path: reset, cut, black-hole, half-open, refused. The fault proxy causes them by the script in the plan, and they are undone by
 //! removing the proxy.
 
 use super::Happened;

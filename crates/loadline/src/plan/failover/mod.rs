@@ -26,6 +26,14 @@ use crate::units::{count_text, duration_text, nanoseconds};
 const DEFAULT_RATE: u64 = 2_000;
 /// The kinds of write.
 const DEFAULT_OPERATIONS: [Kind; 2] = [Kind::Set, Kind::Incr];
+/// Faults that must be named, so that the others take less than a minute.
+const NOT_BY_DEFAULT: [Fault; 5] = [
+    Fault::HalfOpen,
+    Fault::Refused,
+    Fault::ReadOnly,
+    Fault::MaxClients,
+    Fault::ReplicaLoss,
+];
 /// The most writes per second of a driver, which pauses for 5 ms between two.
 const DRIVER_RATE: u64 = 200;
 /// Repetitions of a fault if clients are compared, so that the spread shows.
@@ -176,7 +184,7 @@ fn trials(
                 after: args
                     .duration
                     .unwrap_or_else(|| default_after(&fault, topology, is_compared)),
-                stopped: stopped(topology),
+                stopped: stopped(&fault, topology),
                 // Servers that can be cut off are connected in another way.
                 goes_on: !matches!(fault, Fault::Partition | Fault::Lag)
                     && trials.last().is_some_and(|before| {
@@ -313,13 +321,14 @@ fn topology(text: Option<&str>) -> Result<Topology, Failure> {
 
 fn faults(words: &[String], topology: &Topology, is_compared: bool) -> Result<Vec<Fault>, Failure> {
     let why_not = |fault: &Fault| why_not(fault, topology, is_compared);
-    if words.is_empty() || words.iter().any(|word| word == "all") {
-        let all = Fault::ALL.iter().filter(|fault| **fault != Fault::Observed);
-        let possible = all.filter(|fault| why_not(fault).is_none());
-        return Ok(possible.cloned().collect());
-    }
     let known = Fault::ALL.iter().filter(|fault| **fault != Fault::Observed);
-    let known: Vec<Fault> = known.cloned().collect();
+    let mut known: Vec<Fault> = known.cloned().collect();
+    let is_all = words.iter().any(|word| word == "all");
+    if is_all || words.is_empty() {
+        known.retain(|fault| why_not(fault).is_none());
+        known.retain(|fault| is_all || !NOT_BY_DEFAULT.contains(fault));
+        return Ok(known);
+    }
     let faults: Vec<Fault> = chosen("--fault", "fault", words, &known)?;
     let refused = faults.iter().find_map(|fault| {
         let why = why_not(fault)?;
@@ -335,13 +344,28 @@ fn why_not(fault: &Fault, topology: &Topology, is_compared: bool) -> Option<&'st
     let is_alone = matches!(topology, Topology::Standalone | Topology::Embedded);
     let moves = matches!(topology, Topology::Sentinel | Topology::Cluster);
     match fault {
-        Fault::Reset | Fault::Cut | Fault::BlackHole | Fault::Partition if is_compared && moves => {
+        Fault::Reset
+        | Fault::Cut
+        | Fault::BlackHole
+        | Fault::HalfOpen
+        | Fault::Refused
+        | Fault::Partition
+            if is_compared && moves =>
+        {
             Some(
                 "leads clients to addresses without the fault proxy; use it without --client, or use standalone",
             )
         }
         Fault::Planned | Fault::Partition if is_alone => {
             Some("has no replica that could become the master")
+        }
+        Fault::ReplicaLoss if is_alone => Some("has no replica"),
+        Fault::ReadOnly if !matches!(topology, Topology::Standalone | Topology::Replica) => {
+            Some("has no master that a command turns into a replica; use standalone or replica")
+        }
+        // Sentinels could not reach the master either, and would replace it.
+        Fault::MaxClients if matches!(topology, Topology::Sentinel | Topology::Embedded) => {
+            Some("cannot have it alone; use standalone, replica or cluster")
         }
         Fault::Partition if *topology == Topology::Cluster => {
             Some("has no proxy between its nodes; use replica or sentinel")
@@ -435,20 +459,23 @@ fn writes(rate: u64, time: Duration) -> u64 {
 fn default_after(fault: &Fault, topology: &Topology, is_compared: bool) -> Duration {
     let seconds = match (fault, topology) {
         // Longer than the default time limits of several clients, which are 5 s.
-        (Fault::BlackHole, _) if is_compared => 7,
+        (Fault::BlackHole | Fault::HalfOpen, _) if is_compared => 7,
         (Fault::Stop | Fault::Partition, Topology::Sentinel) => 8,
         (Fault::Kill | Fault::Stop, Topology::Sentinel | Topology::Cluster) => 6,
-        (Fault::Kill | Fault::Stop | Fault::BlackHole | Fault::Planned | Fault::Partition, _) => 4,
+        (Fault::ReadOnly | Fault::MaxClients | Fault::Refused, _) => 3,
+        (Fault::Kill | Fault::Stop | Fault::BlackHole | Fault::HalfOpen | Fault::Planned, _)
+        | (Fault::Partition, _) => 4,
         _ => 2,
     };
     Duration::from_secs(seconds)
 }
 
 /// A replica takes over in less than this.
-fn stopped(topology: &Topology) -> Duration {
-    match topology {
-        Topology::Sentinel => Duration::from_secs(5),
-        Topology::Cluster => Duration::from_secs(3),
+fn stopped(fault: &Fault, topology: &Topology) -> Duration {
+    match (fault, topology) {
+        (Fault::MaxClients, _) => Duration::from_secs(1),
+        (_, Topology::Sentinel) => Duration::from_secs(5),
+        (_, Topology::Cluster) => Duration::from_secs(3),
         _ => Duration::from_secs(1),
     }
 }
@@ -570,13 +597,22 @@ impl TrialPlan {
     fn leaves_servers_alone(&self) -> bool {
         !matches!(
             self.fault,
-            Fault::Kill | Fault::Stop | Fault::Planned | Fault::Partition | Fault::Lag
+            Fault::Kill
+                | Fault::Stop
+                | Fault::Planned
+                | Fault::Partition
+                | Fault::Lag
+                | Fault::ReadOnly
+                | Fault::ReplicaLoss
         )
     }
 
     /// Whether it lasts for a given time.
     fn has_length(&self) -> bool {
-        matches!(self.fault, Fault::Stop | Fault::Partition | Fault::Lag)
+        matches!(
+            self.fault,
+            Fault::Stop | Fault::Partition | Fault::Lag | Fault::ReadOnly | Fault::MaxClients
+        )
     }
 
     fn to_json(&self) -> Value {

@@ -27,7 +27,7 @@ fn default_is_every_fault_of_one_server_in_less_than_a_minute() {
             Fault::Planned => alone,
             Fault::Partition => alone || topology == "cluster",
             Fault::Lag => topology != "replica",
-            _ => false,
+            fault => NOT_BY_DEFAULT.contains(fault),
         };
         for fault in Fault::ALL.iter().filter(|fault| **fault != Fault::Observed) {
             assert_eq!(faults.contains(&fault), !is_left_out(&fault), "{topology}");
@@ -38,6 +38,16 @@ fn default_is_every_fault_of_one_server_in_less_than_a_minute() {
             "{topology}: {estimate:?}"
         );
     }
+    let further = |topology| {
+        let plan = resolved(&[topology, "--fault", "all"]).unwrap();
+        let faults = plan.trials.into_iter().map(|trial| trial.fault);
+        faults
+            .filter(|fault| NOT_BY_DEFAULT.contains(fault))
+            .count()
+    };
+    // A single server has no replica to lose, and sentinels would act on the master that takes no clients.
+    let counts = ["standalone", "replica", "sentinel", "cluster", "embedded"].map(further);
+    assert_eq!(counts, [4, 5, 3, 4, 2]);
     let plan = resolved(&[]).unwrap();
     assert_eq!((plan.topology.as_str(), plan.rate), ("standalone", 2_000));
     let killed = plan
@@ -205,10 +215,7 @@ fn assert_refused<const N: usize>(calls: [(&[&str], &str); N]) {
 #[test]
 fn impossible_failovers_are_refused() {
     assert_refused([
-        (
-            &["redis://db"][..],
-            "invalid topology `redis://db`: expected standalone",
-        ),
+        (&["redis://db"][..], "add --watch to observe an outage"),
         (
             &["sentinels"],
             "expected standalone, replica, sentinel, cluster or embedded",

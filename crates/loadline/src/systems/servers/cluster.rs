@@ -137,6 +137,11 @@ impl ClusterChild {
         &self.nodes[MASTERS]
     }
 
+    /// The replica of the first master, to end it.
+    pub(crate) fn first_replica_mut(&mut self) -> &mut Child {
+        &mut self.nodes[MASTERS]
+    }
+
     /// The place of the master that served the keys of `slot` at the start.
     pub(crate) fn first_owner(slot: u16) -> usize {
         let begins = |place: &usize| place * SLOTS / MASTERS <= usize::from(slot);

@@ -114,6 +114,11 @@ impl SentinelChildren {
         &self.replicas
     }
 
+    /// The first replica.
+    pub(crate) fn first_replica(&mut self) -> &mut Child {
+        &mut self.replicas[0]
+    }
+
     /// Lets the sentinels replace the master, which goes on meanwhile.
     ///
     /// # Errors
