@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use crate::stopwatch::Stopwatch;
+use crate::stopwatch::{self, Stopwatch};
 use crate::{cargo, pool, say};
 
 /// Programs that run at the same time, each with as many tests as there are CPUs: tests wait for servers and other programs
@@ -72,6 +72,8 @@ struct Outcome {
     times: Vec<(f64, String)>,
     /// Whether the program ended with success.
     success: bool,
+    /// CPU time of the program, and of the programs that it waited for.
+    cpu_seconds: f64,
 }
 
 /// A test that failed once, or a program that ended without naming a failed test.
@@ -206,7 +208,11 @@ impl Program {
         let _ = output.flush();
         drop(output);
         let seconds = begun.elapsed().as_secs_f64();
-        say(&format!("test: {}: {seconds:.1} s", self.name));
+        let cpu = outcome.as_ref().map_or(0.0, |outcome| outcome.cpu_seconds);
+        say(&format!(
+            "test: {}: {seconds:.1} s ({cpu:.1} s of CPU)",
+            self.name
+        ));
         outcome
     }
 
@@ -244,6 +250,7 @@ impl Program {
             // A closed output changes nothing about the result.
             let _ = writeln!(output, "{line}");
         }
+        outcome.cpu_seconds = stopwatch::cpu_of_ended(&child)?.as_secs_f64();
         outcome.success = child.wait().context("a test program was lost")?.success();
         Ok(outcome)
     }
