@@ -5,6 +5,7 @@ use std::net::TcpListener;
 
 use loadline_measure::Record;
 
+use crate::failover::driven;
 use crate::redis::Redis;
 use crate::util::Dir;
 
@@ -72,6 +73,18 @@ fn cluster_that_runs_already_is_left_as_it_was() {
     let target = format!("cluster://127.0.0.1:{}", node.port());
     modes(&dir, &format!("{target} --latency 0"));
     node.answers("DBSIZE\r\n", ":0\r\n");
+    let line = format!("failover {target} --watch --duration 300ms --rate 200");
+    let text = dir.run(&line.split(' ').collect::<Vec<_>>()).succeeded();
+    assert!(
+        text.contains("none of 60 acknowledged writes was"),
+        "{text}"
+    );
+    node.answers("DBSIZE\r\n", ":0\r\n");
+    let port = node.port();
+    let server = format!(r#""host":"127.0.0.1","port":{port},"password":null,"cluster":true"#);
+    let lines = driven(&dir, &server);
+    assert_eq!(lines.matches("acknowledged").count(), 3, "{lines}");
+    node.answers("DEL {w0}:0 {w0}:1 {w0}:2\r\n", ":3\r\n");
     node.answers("SET somebodys key\r\n", "+OK\r\n");
     dir.run(&["modes", &target])
         .failed(64, "already holds 1 key");

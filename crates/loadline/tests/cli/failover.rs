@@ -1,5 +1,6 @@
 //! The fate of writes while real servers fail.
 
+use std::io::Write;
 use std::process::Stdio;
 
 use loadline_measure::Record;
@@ -56,6 +57,23 @@ fn answer(words: &[&str]) -> (Failover, String) {
     let reads: u64 = reads.map(|reads| reads.sent).sum();
     assert_eq!(events, 4 * sent + 2 * reads + answer.trials.len() as u64);
     (answer, report)
+}
+
+/// The lines of the built-in driver, which has incremented three keys of the server in these fields of its configuration.
+pub(crate) fn driven(dir: &Dir, server: &str) -> String {
+    let words = ["__driver"];
+    let mut command = dir.command(&words);
+    let mut driver = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let rest = r#""protocol":1,"client":"loadline","user":null,"database":0,"resp":3,"mode":"faults","depth":1,"concurrency":1,"rate":0,"operation":"get","key_prefix":"{w0}:","keys":1,"value_bytes":1,"decode":"bytes""#;
+    let mut input = driver.stdin.take().unwrap();
+    writeln!(input, "{{{server},{rest}}}\ngo 0 3 1").unwrap();
+    drop(input);
+    Ended::of(&words, driver.wait_with_output().unwrap()).succeeded()
 }
 
 fn total(trial: &Trial, of: impl Fn(&Audit) -> u64) -> u64 {

@@ -2,6 +2,7 @@
 
 use loadline_measure::Record;
 
+use crate::failover::driven;
 use crate::port::Port;
 use crate::redis::Redis;
 use crate::util::{Dir, wait_until};
@@ -83,6 +84,30 @@ fn master_that_sentinels_name_is_measured_and_left_as_it_was() {
         .failed(64, "drivers call a server or a cluster by its address");
     dir.run(&["run", "sentinel://127.0.0.1:1"])
         .failed(64, "the name of the master is missing");
+}
+
+#[test]
+fn outage_of_the_master_that_sentinels_name_is_observed_and_drivers_find_it() {
+    let watched = Watched::start();
+    let dir = Dir::new();
+    let target = watched.target("m");
+    let short = "--watch --duration 300ms --rate 200 --json out.json";
+    let line = format!("failover {target} {short}");
+    let text = dir.run(&line.split(' ').collect::<Vec<_>>()).succeeded();
+    assert!(
+        text.contains("none of 60 acknowledged writes was"),
+        "{text}"
+    );
+    assert!(!dir.read("out.json").contains("hunter2"));
+    // The keys are removed, so that it counts as empty again.
+    let line = format!("failover {target} {short} --operations publish");
+    dir.run(&line.split(' ').collect::<Vec<_>>()).succeeded();
+    let server = format!(
+        r#""host":"127.0.0.1","port":1,"password":"hunter2","sentinel":{{"master":"m","addresses":[{{"host":"127.0.0.1","port":{}}}]}}"#,
+        watched.port
+    );
+    let lines = driven(&dir, &server);
+    assert_eq!(lines.matches("acknowledged").count(), 3, "{lines}");
 }
 
 #[test]

@@ -78,6 +78,9 @@ fn losses(answer: &Failover) -> String {
     let (lost, all) = (worst.lost(), worst.acknowledged());
     let name = worst.name();
     match lossy.len() {
+        1 if worst.fault == Fault::Observed => {
+            format!("acknowledged writes were lost: {lost} of {all}")
+        }
         1 => format!("acknowledged writes were lost: {lost} of {all} with {name}"),
         count => format!(
             "{count} of {} faults lost acknowledged writes, at most {lost} of {all} ({name})",
