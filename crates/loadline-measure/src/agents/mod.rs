@@ -7,6 +7,7 @@
 mod difference;
 mod merge;
 mod part;
+pub mod protocol;
 mod span;
 #[cfg(test)]
 mod tests;
