@@ -86,6 +86,7 @@ pub(crate) fn run<W: Send>(
 ) -> Result<Outcome, Error> {
     block.check()?;
     let Watch::Cpus(target) = watch else {
+        let _ = control.start.pass(&control.interrupt);
         return run_from(Clock::start(), workers, block, overdue, control, work);
     };
     let precision = match block.pacing {
@@ -93,6 +94,7 @@ pub(crate) fn run<W: Send>(
         Pacing::Closed => pauses::COARSE,
     };
     let (outcome, seen) = pauses::watch(precision, target, || {
+        let overdue = control.start.pass(&control.interrupt).unwrap_or(overdue);
         let clock = Clock::start_at(overdue);
         let outcome = run_from(clock, workers, block, overdue, control, work);
         (outcome, clock)

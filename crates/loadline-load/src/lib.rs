@@ -28,6 +28,7 @@ pub mod cost;
 pub mod error;
 #[cfg(test)]
 mod goodness;
+pub mod group;
 pub mod keys;
 mod meter;
 pub mod outcome;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use loadline_measure::histogram::Histogram;
 
 use crate::clock::RunQueue;
+use crate::group::{Live, StartGate};
 use crate::outcome::{Interval, Outcome};
 use crate::stall::{SHORTEST_STALL_NS, Stall, Stalls};
 
@@ -18,6 +19,10 @@ pub struct Control {
     pub interrupt: Arc<AtomicBool>,
     /// Operations answered so far, updated several times per second.
     pub progress: AtomicU64,
+    /// The common start of the next block of several load generators.
+    pub start: StartGate,
+    /// Results of measured blocks while they run; `None` if nobody reads them.
+    pub live: Option<Live>,
 }
 
 impl Control {
@@ -355,6 +360,9 @@ impl<'b> Meter<'b> {
             &self.interval,
         );
         self.control.progress.fetch_add(ops, Ordering::Relaxed);
+        if let Some(live) = &self.control.live {
+            live.add(ops, errors - self.errors_reported, &self.interval);
+        }
         self.errors_reported = errors;
         self.ops_reported = self.part.ops;
         self.interval.reset();

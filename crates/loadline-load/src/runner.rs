@@ -162,10 +162,10 @@ pub fn run(
     for (round, stop) in rounds.stops.iter().enumerate() {
         order.shuffle(&mut rng);
         for &subject in &order {
+            observe(Event::Begin { subject, round });
             if control.interrupted() {
                 return Ok(measured);
             }
-            observe(Event::Begin { subject, round });
             let seed = rounds.seed ^ round as u64;
             match block(subjects[subject], *stop, seed, control) {
                 Ok(outcome) => measured[subject].blocks.push(outcome),
@@ -193,6 +193,9 @@ fn windows(
     }
     let mut round = 0;
     observe(Event::Begin { subject: 0, round });
+    if control.interrupted() {
+        return Some(Ok(std::mem::take(measured)));
+    }
     let windows = subject.windows(&rounds.stops, rounds.seed, control, &mut || {
         observe(Event::End);
         round += 1;

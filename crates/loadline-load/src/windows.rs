@@ -83,6 +83,13 @@ pub(crate) fn run<W: Send>(
     let threads = workers.len();
     let board = Board::new(block.interval, threads);
     let (parts, seen) = pauses::watch(pauses::FINE, watched, || {
+        let place = Place {
+            overdue: control
+                .start
+                .pass(&control.interrupt)
+                .unwrap_or(place.overdue),
+            ..place
+        };
         let clock = Clock::start_at(place.overdue);
         let began = clock.began();
         let run = |(thread, worker)| {

@@ -9,6 +9,9 @@ pub(crate) const PASSWORD_VARIABLE: &str = "LOADLINE_REDIS_PASSWORD";
 /// The environment variable that the password for sentinels comes from.
 const SENTINEL_PASSWORD_VARIABLE: &str = "LOADLINE_SENTINEL_PASSWORD";
 
+/// The environment variable that the password for the coordinator of several agents comes from.
+const COORDINATOR_PASSWORD_VARIABLE: &str = "LOADLINE_COORDINATOR_PASSWORD";
+
 /// Replacement of a secret in output.
 const MASK: &str = "***";
 
@@ -30,6 +33,11 @@ impl Secret {
     /// The password for sentinels in the environment, if there is one. A target's own password is not sent to them.
     pub(crate) fn of_sentinels() -> Option<Self> {
         Self::in_variable(SENTINEL_PASSWORD_VARIABLE)
+    }
+
+    /// The password for the coordinator in the environment, if there is one.
+    pub(crate) fn of_coordinator() -> Option<Self> {
+        Self::in_variable(COORDINATOR_PASSWORD_VARIABLE)
     }
 
     fn in_variable(name: &str) -> Option<Self> {

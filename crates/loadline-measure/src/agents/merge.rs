@@ -36,10 +36,16 @@ pub struct Merged {
 /// [`Error::Unmergeable`] with the first difference if the parts did not measure the same, and
 /// [`Error::Histogram`] for a histogram that cannot be read.
 pub fn merge(parts: &[Part], run: Run) -> Result<Merged, Error> {
-    let [first, .., _] = parts else {
-        return Err(Error::Unmergeable(
-            "a merge takes the records of two or more agents.".to_owned(),
-        ));
+    let parts = &in_order(parts);
+    let is_lone_member = |part: &Part| part.record.run.agent.is_some();
+    let first = match &parts[..] {
+        [first, _, ..] => first,
+        [lone] if is_lone_member(lone) => lone,
+        _ => {
+            return Err(Error::Unmergeable(
+                "a merge takes the records of two or more agents.".to_owned(),
+            ));
+        }
     };
     parts.iter().try_for_each(difference::check)?;
     for (index, part) in parts.iter().enumerate() {
@@ -67,16 +73,16 @@ pub fn merge(parts: &[Part], run: Run) -> Result<Merged, Error> {
     record.agents = records
         .iter()
         .zip(0..)
-        .map(|(of, rank)| agent(of, rank))
+        .map(|(of, index)| agent(of, index))
         .collect();
-    record.doctor = shared_findings(&records);
+    record.doctor = shared_findings(&records, &record.agents);
     let mut found = Vec::new();
     let most = records.iter().map(|record| record.cases.len()).max();
     for index in 0..most.unwrap_or(0) {
         let of_agents: Vec<(u64, &Case)> = records
             .iter()
-            .zip(0..)
-            .filter_map(|(record, rank)| Some((rank, record.cases.get(index)?)))
+            .zip(&record.agents)
+            .filter_map(|(of, agent)| Some((agent.rank, of.cases.get(index)?)))
             .collect();
         let (case, covered) = case(&of_agents)?;
         found.extend(doctor::examine_agents(
@@ -96,6 +102,25 @@ pub fn merge(parts: &[Part], run: Run) -> Result<Merged, Error> {
     Ok(Merged { record, found })
 }
 
+/// The parts by rank, and with the times of the coordinator's clock, if the agents were a group.
+fn in_order(parts: &[Part]) -> Vec<Part> {
+    let mut parts = parts.to_vec();
+    let rank = |part: &Part| part.record.run.agent.as_ref().map(|agent| agent.rank);
+    if parts.iter().all(|part| rank(part).is_some()) {
+        parts.sort_by_key(rank);
+        for part in &mut parts {
+            let agent = part.record.run.agent.as_ref();
+            let offset_ns = agent.map_or(0, |agent| agent.clock_offset_ns);
+            let cases = part.record.cases.iter_mut();
+            for round in cases.flat_map(|case| &mut case.rounds) {
+                let start = &mut round.start_unix_ns;
+                *start = start.map(|start| start.saturating_add_signed(offset_ns));
+            }
+        }
+    }
+    parts
+}
+
 impl Covered {
     /// The share of the time in which any agent measured that all of them did.
     fn share(self) -> f64 {
@@ -109,7 +134,7 @@ fn earliest(records: &[&Record]) -> String {
     starts.min().unwrap_or_default().to_owned()
 }
 
-fn agent(record: &Record, rank: u64) -> Agent {
+fn agent(record: &Record, index: u64) -> Agent {
     let case = |case: &Case| AgentCase {
         ops: case.ops,
         errors: case.error_count(),
@@ -121,8 +146,9 @@ fn agent(record: &Record, rank: u64) -> Agent {
         longest_stall_ns: case.stalls.iter().map(|stall| stall.length_ns).max(),
         client_cpu_busy: case.client_cpu_busy,
     };
+    let member = record.run.agent.as_ref();
     Agent {
-        rank,
+        rank: member.map_or(index, |agent| agent.rank),
         run: record.run.id.clone(),
         started_at: record.run.started_at.clone(),
         seed: record.run.seed,
@@ -130,6 +156,7 @@ fn agent(record: &Record, rank: u64) -> Agent {
             servers: Vec::new(),
             ..record.environment.clone()
         },
+        clock_bound_ns: record.run.agent.as_ref().map(|agent| agent.clock_bound_ns),
         cases: record.cases.iter().map(case).collect(),
     }
 }
@@ -174,9 +201,10 @@ fn environment(records: &[&Record]) -> Environment {
 
 /// The findings of agents that stay true in a merge: once if all agents have them, otherwise with the agent in their
 /// scope.
-fn shared_findings(records: &[&Record]) -> Vec<Finding> {
+fn shared_findings(records: &[&Record], agents: &[Agent]) -> Vec<Finding> {
     let mut kept: Vec<Finding> = Vec::new();
-    for (rank, record) in records.iter().enumerate() {
+    for (record, agent) in records.iter().zip(agents) {
+        let rank = agent.rank;
         for finding in record.doctor.iter().filter(|found| is_of_one(&found.rule)) {
             let is_shared = records.iter().all(|other| other.doctor.contains(finding));
             let scope = match (is_shared, finding.scope.as_str()) {

@@ -34,8 +34,35 @@ pub struct Agent {
     /// Its machine. The servers are described once, in the record's own environment.
     #[serde(default)]
     pub environment: Environment,
+    /// The largest possible error of its clock; `None` if it is not known.
+    #[serde(default)]
+    pub clock_bound_ns: Option<u64>,
     /// Its part of each case, in the order of the record.
     pub cases: Vec<AgentCase>,
+}
+
+/// Membership of a run in a group of agents that ran one plan together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Membership {
+    /// The name of the common run.
+    pub group: String,
+    /// Its number, from 0.
+    pub rank: u64,
+    /// Number of agents in the group.
+    pub agents: u64,
+    /// Nanoseconds to add to the clock of its machine to get the time of the coordinator's clock.
+    pub clock_offset_ns: i64,
+    /// The largest possible error of that offset.
+    pub clock_bound_ns: u64,
+}
+
+/// An agent that did not run the plan to its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostAgent {
+    /// Its number, from 0.
+    pub rank: u64,
+    /// The reason, as part of a sentence without its full stop.
+    pub reason: String,
 }
 
 /// The part of one agent in a case.
@@ -46,7 +73,8 @@ pub struct AgentCase {
     /// Errors of any kind.
     #[serde(default)]
     pub errors: u64,
-    /// Start of its first round in nanoseconds since 1970, by its own clock.
+    /// Start of its first round in nanoseconds since 1970: by the coordinator's clock if the agents had one, otherwise
+    /// by its own.
     pub start_unix_ns: u64,
     /// Time measured over all rounds.
     pub duration_ns: u64,

@@ -6,8 +6,8 @@ use crate::Error;
 use crate::doctor::{AgentsFlaw, Diagnosis, Flaw, Rule, Severity};
 use crate::histogram::Histogram;
 use crate::record::{
-    Case, Cost, Environment, Finding, Histograms, Pacing, Record, RoundHistograms, RoundSummary,
-    Run, ServerEnvironment, Stall, SubjectKind,
+    Case, Cost, Environment, Finding, Histograms, Membership, Pacing, Record, RoundHistograms,
+    RoundSummary, Run, ServerEnvironment, Stall, SubjectKind,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -491,4 +491,42 @@ fn merged_record_is_read_as_it_was_written() {
     let merged = merge(&two(), Run::default()).unwrap().record;
     let json = merged.to_json_pretty().unwrap();
     assert_eq!(Record::from_json(json.as_bytes()).unwrap(), merged);
+}
+
+/// The same, of the agent `rank` of two, whose clock is behind that of the coordinator by `behind_ns`.
+fn member(name: &str, rank: u64, case: Case, behind_ns: i64) -> Part {
+    let mut part = part(name, case);
+    part.record.run.agent = Some(Membership {
+        group: "nightly-7".to_owned(),
+        rank,
+        agents: 2,
+        clock_offset_ns: behind_ns,
+        clock_bound_ns: 70_000,
+    });
+    part
+}
+
+#[test]
+fn records_of_a_group_have_their_ranks_and_the_clock_of_the_coordinator() {
+    let times = [vec![1_000; 300], vec![1_000; 300]];
+    let late = START + 5 * SECOND;
+    let one = member("b", 1, case(&times, late), -5 * SECOND as i64);
+    let zero = member("a", 0, case(&times, START), 0);
+    let merged = merge(&[one, zero], Run::default()).unwrap();
+    let agents = &merged.record.agents;
+    let ranks: Vec<(u64, &str)> = agents.iter().map(|one| (one.rank, &*one.run)).collect();
+    assert_eq!(ranks, [(0, "run-a"), (1, "run-b")]);
+    assert!(agents.iter().all(|one| one.cases[0].start_unix_ns == START));
+    assert!(agents.iter().all(|one| one.clock_bound_ns == Some(70_000)));
+    assert_eq!(merged.record.cases[0].duration_ns, 2 * ROUND_NS);
+}
+
+#[test]
+fn record_of_the_agent_that_is_left_is_a_merge_of_one() {
+    let lone = member("b", 1, case(&[vec![1_000; 300]], START), 0);
+    let merged = merge(&[lone], Run::default()).unwrap();
+    let [agent] = &merged.record.agents[..] else {
+        panic!("{:?}", merged.record.agents)
+    };
+    assert_eq!((agent.rank, merged.record.cases[0].ops), (1, 300));
 }

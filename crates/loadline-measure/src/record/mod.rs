@@ -36,7 +36,7 @@ pub use environment::{Environment, Noise, ServerEnvironment};
 
 pub(crate) use finite::finite;
 
-pub use crate::agents::{Agent, AgentCase};
+pub use crate::agents::{Agent, AgentCase, LostAgent, Membership};
 pub use crate::capacity::Capacity;
 pub use crate::clients::{Behaviour, ClientRow, Clients};
 pub use crate::compare::Verdict;
@@ -70,6 +70,9 @@ pub struct Record {
     /// The load generators of a merged record, by rank; empty for a single one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<Agent>,
+    /// The agents that did not run the plan to its end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost_agents: Vec<LostAgent>,
     /// The links that added latency, one per latency.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Link>,
@@ -134,6 +137,9 @@ pub struct Run {
     /// The duration of the whole run, including preparations.
     #[serde(default)]
     pub duration_ns: Option<u64>,
+    /// The group of agents that it belongs to; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Membership>,
 }
 
 /// A comparison of two cases of one scenario, by paired rounds.
@@ -175,6 +181,7 @@ impl Record {
             run,
             environment,
             agents: Vec::new(),
+            lost_agents: Vec::new(),
             links: Vec::new(),
             cases: Vec::new(),
             left_out: Vec::new(),

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::{
     Agent, Answer, Capacity, Case, Clients, Comparison, Engines, Environment, Failover, Finding,
-    Judgement, LeftOut, Link, NotExamined, Record, Row, Run, Tiers,
+    Judgement, LeftOut, Link, LostAgent, NotExamined, Record, Row, Run, Tiers,
 };
 
 /// The fields of a record in JSON.
@@ -17,6 +17,8 @@ pub(super) struct Stored {
     environment: Environment,
     #[serde(default)]
     agents: Vec<Agent>,
+    #[serde(default)]
+    lost_agents: Vec<LostAgent>,
     #[serde(default)]
     links: Vec<Link>,
     cases: Vec<Case>,
@@ -78,6 +80,7 @@ impl From<Stored> for Record {
             run: stored.run,
             environment: stored.environment,
             agents: stored.agents,
+            lost_agents: stored.lost_agents,
             links: stored.links,
             cases: stored.cases,
             left_out: stored.left_out,

@@ -101,6 +101,13 @@ fn run() -> Run {
         plan: json!({"rounds": 10, "nested": [{"a": null}]}),
         cut_short: true,
         duration_ns: Some(9),
+        agent: Some(Membership {
+            group: "nightly-7".to_owned(),
+            rank: 1,
+            agents: 3,
+            clock_offset_ns: -7,
+            clock_bound_ns: 90,
+        }),
     }
 }
 

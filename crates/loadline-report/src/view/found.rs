@@ -5,6 +5,7 @@ use loadline_measure::record::{Case, Comparison, Pacing, Record, Verdict as Told
 use loadline_measure::words;
 
 use super::change::{Change, HEIGHTS, change, is_noise};
+use super::verdict::lost_agents;
 
 /// The largest missing share of a rate that was kept.
 const KEPT: f64 = 0.01;
@@ -30,7 +31,10 @@ pub(super) fn of_cases(record: &Record) -> String {
     };
     if !record.agents.is_empty() {
         let agents = words::plural(record.agents.len() as u64, "agent");
-        found += &format!(", from {agents}");
+        found += &match lost_agents(record) {
+            None => format!(", from {agents}"),
+            Some(lost) => format!(", DEGRADED: from {agents} only, because {lost}"),
+        };
     }
     let errors = record.errors();
     if errors > 0 {

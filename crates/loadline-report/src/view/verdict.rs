@@ -33,8 +33,15 @@ pub(super) fn of_record(record: &Record, found: &str, result: CheckResult) -> Ve
         return of_judgement(judgement);
     }
     if record.run.cut_short {
-        let sentence =
-            format!("Cut short: the run ended before its plan was done. Until then: {found}.");
+        let sentence = match lost_agents(record) {
+            // Figures of a part of the load are no result.
+            Some(lost) => {
+                format!("INCOMPLETE: {lost}. The figures below are of a part of the run.")
+            }
+            None => {
+                format!("Cut short: the run ended before its plan was done. Until then: {found}.")
+            }
+        };
         return Verdict::new(CheckResult::Error, sentence);
     }
     let of = |verdict| {
@@ -61,6 +68,13 @@ pub(super) fn of_record(record: &Record, found: &str, result: CheckResult) -> Ve
             ..Verdict::new(CheckResult::Passed, format!("{all} kept. {found}."))
         },
     }
+}
+
+/// The agents that were lost, with the reasons, as a sentence without its full stop; `None` without any.
+pub(super) fn lost_agents(record: &Record) -> Option<String> {
+    let lost = record.lost_agents.iter().map(|lost| lost.reason.as_str());
+    let lost: Vec<&str> = lost.collect();
+    (!lost.is_empty()).then(|| lost.join("; "))
 }
 
 /// The verdict of a gate or a comparison.

@@ -154,7 +154,7 @@ pub(crate) struct ConnectionArgs {
 }
 
 /// Encrypted connections.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct TlsArgs {
     /// Trusted certificates (PEM) [default: those of the system]
@@ -187,7 +187,7 @@ pub(crate) struct TlsArgs {
 }
 
 /// Credentials for an existing server.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct LoginArgs {
     /// User name, unless the URL has one

@@ -6,8 +6,8 @@ use clap::{ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 use loadline_measure::work::WorkRules;
 
 use super::{
-    ConnectionArgs, DataArgs, DisplayArgs, LengthArgs, LimitArgs, LoadArgs, PlanArgs, ResultArgs,
-    RunArgs,
+    AgentsArgs, ConnectionArgs, DataArgs, DisplayArgs, LengthArgs, LimitArgs, LoadArgs, PlanArgs,
+    ResultArgs, RunArgs,
 };
 use crate::slowdown::InjectedSlowdown;
 use crate::spelling::Setting;
@@ -331,6 +331,7 @@ impl MeasureArgs {
             load: self.load,
             data: self.data,
             connection: self.connection,
+            agents: AgentsArgs::default(),
             results: ResultArgs::default(),
         }
     }
@@ -357,7 +358,9 @@ pub(super) fn words_of(matches: &ArgMatches) -> Vec<String> {
     let mut words = Vec::new();
     for arg in all.get_arguments() {
         let id = arg.get_id().as_str();
-        let typed = matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
+        // A command can have a part of these arguments.
+        let typed = matches.try_contains_id(id).is_ok()
+            && matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
         let Some(long) = arg.get_long().filter(|_| typed) else {
             continue;
         };

@@ -1,5 +1,6 @@
 //! The command line as it was typed. Nothing is resolved here: the plan says what it means.
 
+mod agents;
 mod capacity;
 mod clean;
 mod clients;
@@ -23,6 +24,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::units;
 
+pub(crate) use agents::{AgentArgs, AgentsArgs, MembershipArgs};
 pub(crate) use capacity::CapacityArgs;
 pub(crate) use clean::CleanArgs;
 pub(crate) use clients::ClientsArgs;
@@ -87,6 +89,11 @@ impl Cli {
         {
             save.words = judge::words_of(matches);
         }
+        if let Command::Run(run) = &mut cli.command
+            && let Some(matches) = matches.subcommand_matches("run")
+        {
+            run.agents.words = judge::words_of(matches);
+        }
         Ok(cli)
     }
 }
@@ -138,6 +145,9 @@ pub(crate) enum Command {
     /// Show a record again as text, Markdown, HTML, CSV or JUnit
     #[command(after_help = REPORT_HELP)]
     Report(ReportArgs),
+    /// The same load from several machines: one of the load generators
+    #[command(after_help = agents::HELP)]
+    Agent(Box<AgentArgs>),
     /// The same load from several machines: their records as one
     #[command(after_help = merge::HELP)]
     Merge(MergeArgs),
@@ -219,8 +229,9 @@ Without --rate the loop is closed and finds capacity. For reliable latencies, us
 Keys are written only under `loadline:RUN-ID:` and removed afterwards. A password comes from
 the URL, from LOADLINE_REDIS_PASSWORD or from --password-file.
 With --limit the last line contains the result, such as `loadline: run: critical (2)`.
-Exit codes: 0 done, 2 a limit is broken, 3 inconclusive (with --strict), 64 usage, 65 bad file,
-69 target unavailable, 70 internal error, 130 interrupted.";
+With --agents N, N load generators run the plan together (`loadline agent --help`).
+Exit codes: 0 done, 2 a limit is broken, 3 inconclusive (with --strict), 4 an agent was lost,
+64 usage, 65 bad file, 69 target unavailable, 70 internal error, 130 interrupted.";
 
 const DOCTOR_HELP: &str = "\
 Examples:
@@ -284,6 +295,8 @@ pub(crate) struct RunArgs {
     /// Exit with 3 if a limit cannot be judged
     #[arg(long, requires = "limit", help_heading = "Limits")]
     pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) agents: AgentsArgs,
     #[command(flatten)]
     pub(crate) results: ResultArgs,
 }

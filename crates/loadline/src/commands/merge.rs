@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use loadline_measure::agents::{self, Part};
-use loadline_measure::record::Run;
+use loadline_measure::record::{Record, Run};
 
 use super::judging::incomparable;
 use crate::args::MergeArgs;
@@ -22,17 +22,7 @@ pub(super) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
         .try_for_each(|path| outputs.spare(path))?;
     let parts = args.records.iter().map(|path| part(path));
     let parts = parts.collect::<Result<Vec<Part>, Failure>>()?;
-    let run = Run {
-        id: plan::new_run_id(),
-        command: secret::command_line(std::env::args_os()),
-        ..Run::default()
-    };
-    let merged = agents::merge(&parts, run).map_err(|error| incomparable(&error))?;
-    let mut record = merged.record;
-    record
-        .doctor
-        .extend(loadline_report::findings(merged.found));
-    record.findings = loadline_report::case_findings(&record.cases);
+    let record = merged(&parts)?;
     let printer = Printer::new(&args.display);
     let mut results = Results::of_record("merge", &record, &outputs, &printer)?;
     results.ending = match record.run.cut_short {
@@ -40,6 +30,25 @@ pub(super) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
         false => Ending::done(),
     };
     Ok(finish(&results, &printer))
+}
+
+/// The record of all `parts`, with the doctor's findings and a sentence per case.
+///
+/// # Errors
+/// If they did not measure the same.
+pub(super) fn merged(parts: &[Part]) -> Result<Record, Failure> {
+    let run = Run {
+        id: plan::new_run_id(),
+        command: secret::command_line(std::env::args_os()),
+        ..Run::default()
+    };
+    let merged = agents::merge(parts, run).map_err(|error| incomparable(&error))?;
+    let mut record = merged.record;
+    record
+        .doctor
+        .extend(loadline_report::findings(merged.found));
+    record.findings = loadline_report::case_findings(&record.cases);
+    Ok(record)
 }
 
 fn part(path: &Path) -> Result<Part, Failure> {

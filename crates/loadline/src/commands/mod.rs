@@ -1,5 +1,6 @@
 //! The commands: one file each. This file lists them and dispatches.
 
+mod agent;
 mod baseline;
 mod capacity;
 mod clean;
@@ -49,6 +50,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Gate(args) => gate::run(&args),
         Command::Prove(args) => prove::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Agent(args) => agent::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Link(args) => link::run(&args),
         Command::Serve(args) => serve::run(&args),

@@ -4,12 +4,15 @@ use std::process::ExitCode;
 
 use loadline_measure::gate::{self, Outcome, Row, RowVerdict};
 
-use super::surroundings;
+use super::{agent, surroundings};
 use crate::args::RunArgs;
 use crate::plan;
 use crate::session::{self, Ending, Results};
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    if let Some(agents) = args.agents.agents {
+        return agent::lead(agents, args);
+    }
     let plan = plan::resolve(args, &surroundings())?;
     let limits = plan::limits(&args.limits, &plan)?;
     session::execute(

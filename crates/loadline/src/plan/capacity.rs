@@ -11,7 +11,7 @@ use super::description::Description;
 use super::show::arrivals_text;
 use super::{Case, Estimate, HIGHEST_RATE, Length, Plan, Surroundings};
 use crate::args::{
-    ArrivalsArg, CapacityArgs, LengthArgs, LimitArgs, LoadArgs, ResultArgs, RunArgs,
+    AgentsArgs, ArrivalsArg, CapacityArgs, LengthArgs, LimitArgs, LoadArgs, ResultArgs, RunArgs,
 };
 use crate::exit::Failure;
 use crate::units::{duration_text, nanoseconds};
@@ -117,6 +117,7 @@ fn as_run(args: &CapacityArgs, trial: Duration) -> RunArgs {
         connection: args.connection.clone(),
         limits: LimitArgs::default(),
         strict: false,
+        agents: AgentsArgs::default(),
         results: ResultArgs::default(),
     }
 }

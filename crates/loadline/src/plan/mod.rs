@@ -1,6 +1,7 @@
 //! Resolves arguments into a plan: targets, cases and lengths, with every default filled in. Invalid
 //! combinations are refused here with the reason, before any connection is made.
 
+mod agents;
 mod bounds;
 mod bundle;
 mod capacity;
@@ -48,6 +49,7 @@ use crate::suggest;
 use crate::units::key_dist_text;
 use crate::workload::{self, Bundle, Definition};
 
+pub(crate) use agents::{Membership, SharedPlan, resolve_group, resolve_membership};
 use bounds::{check_memory, connections, keys, threads, value_size, window};
 pub(crate) use capacity::{CapacityPlan, resolve as resolve_capacity};
 pub(crate) use clean::resolve as resolve_clean;

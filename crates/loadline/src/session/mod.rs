@@ -3,6 +3,7 @@
 //! then prints and writes the record.
 
 mod finish;
+pub(crate) mod group;
 mod rounds;
 mod tally;
 mod work;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use loadline_load::Control;
+use loadline_load::group::Live;
 use loadline_measure::doctor::{self, Observed, Setup};
 use loadline_measure::record::{Record, Run};
 use loadline_report::findings;
@@ -32,6 +34,8 @@ use crate::secret;
 use crate::subjects;
 use crate::systems::Opened;
 
+use group::Group;
+
 pub(crate) use finish::{Ending, Results, execute, finish};
 pub(crate) use rounds::{measure, measure_stages};
 pub(crate) use work::{count_clients, first_case as count_first_case};
@@ -41,6 +45,8 @@ pub(crate) use work::{count_clients, first_case as count_first_case};
 pub(crate) struct Shell {
     pub(crate) printer: Printer,
     pub(crate) control: Arc<Control>,
+    /// The group of load generators that the run belongs to.
+    pub(crate) group: Option<Arc<Group>>,
 }
 
 impl Shell {
@@ -55,6 +61,7 @@ impl Shell {
                 interrupt: interrupt()?,
                 ..Control::default()
             }),
+            group: None,
         })
     }
 
@@ -89,7 +96,24 @@ impl Shell {
         Self {
             printer: self.printer.quietly(),
             control: Arc::clone(&self.control),
+            group: self.group.clone(),
         }
+    }
+
+    /// A shell for a run in a group, whose results are read while it measures.
+    ///
+    /// # Errors
+    /// Those of [`Self::start`].
+    pub(crate) fn start_in_group(display: &DisplayArgs) -> anyhow::Result<Self> {
+        Ok(Self {
+            control: Arc::new(Control {
+                interrupt: interrupt()?,
+                live: Some(Live::default()),
+                ..Control::default()
+            }),
+            printer: Printer::new(display),
+            group: None,
+        })
     }
 
     /// Whether the user has interrupted the run.
@@ -185,6 +209,7 @@ pub(crate) fn record<'s>(
         broken => broken,
     };
     fingerprint::noise(&mut record);
+    record.run.agent = shell.group.as_ref().map(|group| group.describe());
     record.run.cut_short |= shell.interrupted();
     record.run.duration_ns = Some(crate::units::nanoseconds(begun.elapsed()));
     Ok(Recorded { record, broken })
@@ -201,6 +226,7 @@ fn header(run_id: &str, seed: u64, plan: serde_json::Value) -> Run {
         plan,
         cut_short: false,
         duration_ns: None,
+        agent: None,
     }
 }
 

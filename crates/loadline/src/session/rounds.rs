@@ -200,13 +200,19 @@ impl Measuring<'_, '_> {
             &mut subjects,
             &rounds,
             &session.shell.control,
-            &mut |event| self.show(event, case, &names, first),
+            &mut |event| {
+                self.gather(event, index, case);
+                self.show(event, case, &names, first);
+            },
             &|measured| {
                 (last > plan.rounds && before.is_enough(measured, plan))
                     || (plan.schedule.end == RoundsEnd::OncePrecise
                         && are_precise(&measured[..targets]))
             },
         );
+        if let Some(live) = &session.shell.control.live {
+            live.measure(false);
+        }
         let (measured, broken) = match ran {
             Ok(measured) => (measured, None),
             Err(broken) => {
@@ -215,6 +221,19 @@ impl Measuring<'_, '_> {
             }
         };
         Ok((with_gaps(measured, opened, case), broken))
+    }
+
+    /// In a group, makes the first block of a case start together with those of the other load generators.
+    fn gather(&self, event: Event, index: usize, case: &Case) {
+        let shell = self.session.shell;
+        if let (Event::Begin { round: 0, .. }, Some(group)) = (event, &shell.group) {
+            let place = group.place();
+            let offset = case.offset_of(place.rank, place.agents);
+            group.await_start(index, offset, &shell.control);
+            if let Some(live) = &shell.control.live {
+                live.measure(true);
+            }
+        }
     }
 
     fn show(&self, event: Event, case: &Case, names: &[&str], first: u32) {

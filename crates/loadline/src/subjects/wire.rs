@@ -1,5 +1,6 @@
 //! Load on a server over the wire, or on several servers that share it.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use loadline_load::block::Block;
@@ -267,6 +268,11 @@ impl<'t> WireSubject<'t> {
 
     /// Restores the keys before a block.
     fn prepare(&mut self, control: &Control) -> Result<(), Error> {
+        // Its operations are not measured.
+        let control = &Control {
+            interrupt: Arc::clone(&control.interrupt),
+            ..Control::default()
+        };
         for Before { session, keys } in &mut self.before {
             let block = Block {
                 stop: Stop::after_ops(*keys),

@@ -15,6 +15,14 @@ const SETTINGS: [&str; 5] = [
 ];
 
 impl Opened {
+    /// The identifiers of its processes, as far as they are known.
+    pub(crate) fn run_ids(&mut self) -> Vec<String> {
+        self.environment()
+            .and_then(|environment| environment.run_id)
+            .into_iter()
+            .collect()
+    }
+
     /// Version and settings of the server; `None` for an engine in this process and for the null server.
     pub(crate) fn environment(&mut self) -> Option<ServerEnvironment> {
         let subject = match &self.target {

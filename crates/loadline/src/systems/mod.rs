@@ -7,6 +7,7 @@ mod cgroup;
 pub(crate) mod client;
 mod cluster;
 pub(crate) mod connect;
+pub(crate) mod coordinator;
 mod counters;
 mod divide;
 pub(crate) mod drivers;

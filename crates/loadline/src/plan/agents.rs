@@ -1,0 +1,530 @@
+//! Plans that several load generators run together: how such a plan is sent, and what it means for each of them.
+
+use std::time::Duration;
+
+use loadline_load::pacing::{ArrivalProcess, Pacing};
+use loadline_measure::agents::protocol::LEASE;
+use serde::{Deserialize, Serialize};
+
+use super::{Plan, RoundParts, RoundsEnd, Surroundings, TlsFiles, resolve};
+use crate::args::{AgentsArgs, LoginArgs, MeasureArgs, MembershipArgs, RunArgs, TlsArgs};
+use crate::exit::Failure;
+use crate::files;
+use crate::secret::{Secret, redact_argument};
+use crate::spelling::{Address, Login, Server, Target};
+use crate::units::duration_text;
+
+/// The most agents of a run.
+const MOST_AGENTS: u32 = 4_096;
+/// The shortest secret, in bytes.
+const SHORTEST_SECRET: usize = 16;
+/// The longest name of a run.
+const LONGEST_NAME: usize = 64;
+/// Bounds of a lease.
+const SHORTEST_LEASE: Duration = Duration::from_secs(2);
+const LONGEST_LEASE: Duration = Duration::from_secs(60);
+/// The longest time for agents to join.
+const LONGEST_JOIN: Duration = Duration::from_secs(86_400);
+/// Environment variables that hold the rank of a process: of Kubernetes, Slurm, Open MPI and other MPIs.
+const RANKS: [&str; 4] = [
+    "JOB_COMPLETION_INDEX",
+    "SLURM_PROCID",
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK",
+];
+/// Flags that say what is measured. A plan holds no others, so none that names a file or a program.
+const SHARED: [&str; 22] = [
+    "ops",
+    "duration",
+    "warmup",
+    "rounds",
+    "workload",
+    "command",
+    "connections",
+    "threads",
+    "pipeline",
+    "batch",
+    "in-flight",
+    "rate",
+    "arrivals",
+    "latency",
+    "jitter",
+    "bandwidth",
+    "keys",
+    "key-dist",
+    "value-size",
+    "value-data",
+    "verify",
+    "resp",
+];
+
+/// The place of this process in a run of several agents.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    /// The server that coordinates them.
+    pub(crate) coordinator: Server,
+    pub(crate) tls: TlsFiles,
+    /// The name of the run.
+    pub(crate) run: String,
+    /// Signs all messages.
+    pub(crate) secret: Secret,
+    pub(crate) rank: u32,
+    /// Time for all agents to join.
+    pub(crate) join: Duration,
+}
+
+/// Number of agents, and what is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) agents: u32,
+    pub(crate) fewest: u32,
+    /// Time without a message after which an agent is lost.
+    pub(crate) lease: Duration,
+}
+
+/// A plan as the agents of a run get it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SharedPlan {
+    /// Version of Loadline.
+    pub(crate) version: String,
+    /// Random number: two runs of one plan differ.
+    nonce: u64,
+    pub(crate) agents: u32,
+    lease_ms: u64,
+    seed: u64,
+    target: String,
+    /// The arguments that say what is measured, as they would be typed.
+    words: Vec<String>,
+}
+
+/// Resolves the place of this process; `variable` reads the environment.
+///
+/// # Errors
+/// A usage error for what is missing or invalid; a bad file if the secret cannot be read.
+pub(crate) fn resolve_membership(
+    args: &MembershipArgs,
+    tls: &TlsArgs,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Membership, Failure> {
+    let missing = |flag: &str| {
+        Failure::usage(format!(
+            "{flag} is missing: an agent needs --coordinator URL, --run ID and --secret-file FILE."
+        ))
+    };
+    let url = args.coordinator.as_deref();
+    let url = url.ok_or_else(|| missing("--coordinator"))?;
+    let run = args.run.clone().ok_or_else(|| missing("--run"))?;
+    let file = args.secret_file.as_deref();
+    let file = file.ok_or_else(|| missing("--secret-file"))?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if run.is_empty() || run.len() > LONGEST_NAME || !run.chars().all(is_plain) {
+        let why = "expected up to 64 letters, digits, dots, underscores and hyphens";
+        return Err(Failure::invalid("--run", "name", run, why));
+    }
+    if args.join_timeout > LONGEST_JOIN {
+        let why = "expected at most 24h";
+        let given = duration_text(args.join_timeout);
+        return Err(Failure::invalid("--join-timeout", "duration", given, why));
+    }
+    let secret = files::read_password(file)?;
+    if secret.reveal().len() < SHORTEST_SECRET {
+        return Err(Failure::usage(format!(
+            "--secret-file {}: the secret is too short: expected at least {SHORTEST_SECRET} bytes.",
+            file.display()
+        )));
+    }
+    Ok(Membership {
+        coordinator: coordinator(url)?,
+        tls: TlsFiles::given(tls),
+        run,
+        secret,
+        rank: rank(args.rank, variable)?,
+        join: args.join_timeout,
+    })
+}
+
+fn coordinator(url: &str) -> Result<Server, Failure> {
+    let shown = redact_argument(url);
+    match Target::parse(url) {
+        Ok(Target::Server(mut server)) => {
+            let login = &mut server.login;
+            login.password = login.password.take().or_else(Secret::of_coordinator);
+            Ok(server)
+        }
+        _ => Err(Failure::invalid(
+            "--coordinator",
+            "server",
+            shown,
+            "expected redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH",
+        )),
+    }
+}
+
+fn rank(given: Option<u32>, variable: impl Fn(&str) -> Option<String>) -> Result<u32, Failure> {
+    if let Some(rank) = given {
+        return Ok(rank);
+    }
+    let found = RANKS
+        .into_iter()
+        .find_map(|name| Some((name, variable(name)?)));
+    let Some((name, text)) = found else {
+        return Err(Failure::usage(format!(
+            "--rank is missing, and none of {} is set; give each agent its number, from 0.",
+            RANKS.join(", ")
+        )));
+    };
+    text.parse()
+        .map_err(|_| Failure::invalid(name, "rank", text, "expected a number from 0"))
+}
+
+/// Resolves the number of agents of a run in which this process has `rank`.
+///
+/// # Errors
+/// A usage error for numbers that cannot be.
+pub(crate) fn resolve_group(agents: u32, args: &AgentsArgs, rank: u32) -> Result<Group, Failure> {
+    if agents > MOST_AGENTS {
+        let why = format!("at most {MOST_AGENTS}");
+        return Err(Failure::invalid("--agents", "count", agents, why));
+    }
+    let fewest = args.degraded.unwrap_or(agents);
+    if fewest > agents {
+        let why = format!("there are only {agents} agents");
+        return Err(Failure::invalid("--degraded", "count", fewest, why));
+    }
+    if rank >= agents {
+        let why = format!("the ranks of {agents} agents are 0 to {}", agents - 1);
+        return Err(Failure::invalid("--rank", "rank", rank, why));
+    }
+    let lease = args.lease.unwrap_or(LEASE);
+    if !(SHORTEST_LEASE..=LONGEST_LEASE).contains(&lease) {
+        let given = duration_text(lease);
+        let why = "expected 2s to 60s, because agents send a message per second";
+        return Err(Failure::invalid("--lease", "duration", given, why));
+    }
+    Ok(Group {
+        agents,
+        fewest,
+        lease,
+    })
+}
+
+impl SharedPlan {
+    /// The plan of `args`, resolved as `plan`, for the agents of `group`.
+    ///
+    /// # Errors
+    /// A usage error for a plan that agents cannot share.
+    pub(crate) fn of(
+        args: &RunArgs,
+        plan: &Plan,
+        group: &Group,
+        entropy: u64,
+    ) -> Result<Self, Failure> {
+        let [target] = &args.targets[..] else {
+            return Err(Failure::usage(
+                "--agents: the agents of a run measure one target; name one TARGET.",
+            ));
+        };
+        let mut words: Vec<String> = args.agents.words.clone();
+        words.retain(|word| is_shared(word));
+        // The default number of threads depends on the machine.
+        if !words.iter().any(|word| word.starts_with("--threads=")) {
+            words.push(format!("--threads={}", plan.cases[0].threads));
+        }
+        let shared = Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            nonce: entropy,
+            agents: group.agents,
+            lease_ms: u64::try_from(group.lease.as_millis()).unwrap_or(u64::MAX),
+            seed: plan.seed,
+            target: target.clone(),
+            words,
+        };
+        shared.check()?;
+        Ok(shared)
+    }
+
+    /// Reads a plan that another process has sent.
+    ///
+    /// # Errors
+    /// A failure for a plan of another version, or with anything but measuring in it.
+    pub(crate) fn from_json(text: &str) -> Result<Self, Failure> {
+        #[derive(Deserialize)]
+        struct Head {
+            version: String,
+        }
+        let wrong = |error: serde_json::Error| {
+            Failure::unavailable(format!("The plan of the run cannot be read: {error}."))
+        };
+        let Head { version } = serde_json::from_str(text).map_err(wrong)?;
+        if version != env!("CARGO_PKG_VERSION") {
+            return Err(Failure::usage(format!(
+                "The plan of the run is of loadline {}, and this is {}; install the same version everywhere.",
+                shortened(&version),
+                env!("CARGO_PKG_VERSION")
+            )));
+        }
+        let plan: Self = serde_json::from_str(text).map_err(wrong)?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// The plan as it is sent.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a plan holds only texts and numbers")
+    }
+
+    /// Refuses a plan that holds anything but measuring.
+    fn check(&self) -> Result<(), Failure> {
+        if let Some(word) = self.words.iter().find(|word| !is_shared(word)) {
+            return Err(Failure::usage(format!(
+                "The plan of the run holds `{}`, which agents do not accept.",
+                shortened(&redact_argument(word))
+            )));
+        }
+        let is_file = |word: &&String| {
+            let workload = word.strip_prefix("--workload=");
+            workload.is_some_and(|name| name.to_ascii_lowercase().ends_with(".toml"))
+        };
+        if let Some(word) = self.words.iter().find(is_file) {
+            return Err(Failure::usage(format!(
+                "{}: agents do not read workloads from files; use --command.",
+                shortened(word)
+            )));
+        }
+        if self.agents == 0 || self.agents > MOST_AGENTS {
+            return Err(Failure::usage(format!(
+                "The plan of the run is for {} agents; expected 1 to {MOST_AGENTS}.",
+                self.agents
+            )));
+        }
+        if !(SHORTEST_LEASE..=LONGEST_LEASE).contains(&self.lease()) {
+            return Err(Failure::usage(format!(
+                "The plan of the run has a lease of {} ms.",
+                self.lease_ms
+            )));
+        }
+        refuse_target(&self.target)
+    }
+
+    /// Time without a message after which an agent is lost.
+    pub(crate) fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
+    }
+
+    /// The plan of the agent `rank`, with the credentials of its own machine.
+    ///
+    /// # Errors
+    /// Those of [`resolve`].
+    pub(crate) fn resolve(
+        &self,
+        rank: u32,
+        login: &LoginArgs,
+        tls: &TlsArgs,
+        around: &Surroundings,
+    ) -> Result<Plan, Failure> {
+        if rank >= self.agents {
+            let why = format!("the run has {} agents", self.agents);
+            return Err(Failure::invalid("--rank", "rank", rank, why));
+        }
+        let measure = MeasureArgs::from_words(&self.words)
+            .map_err(|why| Failure::usage(format!("The plan of the run cannot be read: {why}")))?;
+        let mut args = measure.over(vec![self.target.clone()]);
+        args.connection.login = login.clone();
+        args.connection.tls = tls.clone();
+        let mut plan = resolve(&args, around)?;
+        plan.seed = seed_of(self.seed, rank);
+        // The keys of other agents are there.
+        plan.allow_non_empty = true;
+        // Blocks between those of other agents would not be measured beside them.
+        plan.schedule.parts = RoundParts::Blocks;
+        plan.schedule.end = RoundsEnd::Planned;
+        for case in &mut plan.cases {
+            if let Pacing::Open { rate, .. } = &mut case.pacing {
+                *rate /= f64::from(self.agents);
+            }
+        }
+        Ok(plan)
+    }
+}
+
+impl super::Case {
+    /// Time from the common start to the first operation of the agent `rank` of `agents`: the operations of all of them
+    /// are evenly spaced. Independent random arrivals need no such offset.
+    pub(crate) fn offset_of(&self, rank: u32, agents: u32) -> Duration {
+        match self.pacing {
+            Pacing::Open {
+                rate,
+                arrivals: ArrivalProcess::Uniform,
+            } => Duration::from_secs_f64(f64::from(rank) / (rate * f64::from(agents))),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// The seed of an agent: agents choose different keys and arrivals.
+fn seed_of(seed: u64, rank: u32) -> u64 {
+    seed.wrapping_add(u64::from(rank).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}
+
+fn is_shared(word: &str) -> bool {
+    let name = word.strip_prefix("--").unwrap_or_default();
+    let name = name.split_once('=').map_or(name, |(name, _)| name);
+    SHARED.contains(&name)
+}
+
+/// Refuses targets that other machines cannot reach, or with credentials, which a plan does not hold.
+fn refuse_target(text: &str) -> Result<(), Failure> {
+    let target = Target::parse(text)?;
+    let servers = match &target {
+        Target::Server(server) => std::slice::from_ref(server),
+        Target::Cluster(seeds) => seeds,
+        _ => &[],
+    };
+    let is_reachable = |server: &Server| matches!(server.address, Address::Tcp { .. });
+    if servers.is_empty() || !servers.iter().all(is_reachable) {
+        return Err(Failure::usage(format!(
+            "--agents: {target} cannot be shared; the agents of a run measure a running server or cluster, such as redis://HOST:PORT."
+        )));
+    }
+    if servers
+        .iter()
+        .any(|server| server.login != Login::default())
+    {
+        return Err(Failure::usage(format!(
+            "--agents: the plan holds no credentials, and {target} has some; give them to each agent in LOADLINE_REDIS_PASSWORD, or with --user and --password-file."
+        )));
+    }
+    Ok(())
+}
+
+/// The beginning of a text of someone else.
+fn shortened(text: &str) -> String {
+    let printable = text.chars().map(|c| if c.is_control() { '?' } else { c });
+    printable.take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_load::pacing::Pacing;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn shared(words: &[&str]) -> Result<SharedPlan, Failure> {
+        let words = ["loadline", "run"].iter().chain(words);
+        let words = words.chain(&["--agents", "3", "--coordinator", "redis://c"]);
+        let Command::Run(args) = Cli::read(words.map(Into::into).collect()).unwrap().command else {
+            panic!("it is a run");
+        };
+        let around = Surroundings::of_tests();
+        let group = resolve_group(3, &args.agents, 0)?;
+        SharedPlan::of(&args, &resolve(&args, &around)?, &group, 1)
+    }
+
+    fn of_rank(plan: &SharedPlan, rank: u32) -> Result<Plan, Failure> {
+        let around = Surroundings::of_tests();
+        plan.resolve(rank, &LoginArgs::default(), &TlsArgs::default(), &around)
+    }
+
+    #[test]
+    fn agents_share_the_rate_and_nothing_else() {
+        let plan = shared(&[
+            "redis://db",
+            "--rate",
+            "3000",
+            "--workload=get",
+            "--keys",
+            "70",
+        ])
+        .unwrap();
+        let read = SharedPlan::from_json(&plan.to_json()).unwrap();
+        assert_eq!(read, plan);
+        let plans: Vec<Plan> = (0..3).map(|rank| of_rank(&read, rank).unwrap()).collect();
+        for (rank, plan) in (0..).zip(&plans) {
+            let case = &plan.cases[0];
+            assert!(matches!(case.pacing, Pacing::Open { rate, .. } if rate == 1_000.0));
+            assert_eq!((case.keys, case.threads), (70, 1));
+            let offset = Duration::from_secs_f64(f64::from(rank) / 3_000.0);
+            assert_eq!(case.offset_of(rank, 3), offset);
+        }
+        assert!(plans[0].seed != plans[1].seed && plans[1].seed != plans[2].seed);
+        assert!(of_rank(&read, 3).is_err());
+    }
+
+    #[test]
+    fn random_arrivals_of_agents_need_no_offset() {
+        let words = ["redis://db", "--rate", "3000", "--arrivals", "poisson"];
+        let plan = of_rank(&shared(&words).unwrap(), 2).unwrap();
+        assert_eq!(plan.cases[0].offset_of(2, 3), Duration::ZERO);
+    }
+
+    #[test]
+    fn plan_with_a_path_a_program_or_credentials_is_refused() {
+        let good = shared(&["redis://db", "--workload", "get"]).unwrap();
+        for (target, word) in [
+            ("redis://db", "--json=/etc/passwd"),
+            ("redis://db", "--tls-ca=/etc/passwd"),
+            ("redis://db", "--password-file=/etc/passwd"),
+            ("redis://db", "--profile=/tmp"),
+            ("redis://db", "--workload=/etc/x.TOML"),
+            ("redis://db", "embedded"),
+            ("redis://db", "--"),
+            ("unix:///run/redis.sock", "--verify"),
+            ("spawn:redis-server", "--verify"),
+            ("spawn-cluster:redis-server", "--verify"),
+            ("embedded", "--verify"),
+            ("store:/tmp", "--verify"),
+            ("redis://ann:hunter2@db", "--verify"),
+        ] {
+            let bad = SharedPlan {
+                target: target.to_owned(),
+                words: vec!["--workload=get".to_owned(), word.to_owned()],
+                ..good.clone()
+            };
+            let said = SharedPlan::from_json(&bad.to_json())
+                .unwrap_err()
+                .to_string();
+            assert!(!said.contains("hunter2"), "{said}");
+        }
+        let other = SharedPlan {
+            version: "0.0.1".to_owned(),
+            ..good
+        };
+        let said = SharedPlan::from_json(&other.to_json())
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains("is of loadline 0.0.1"), "{said}");
+    }
+
+    #[test]
+    fn rank_is_that_of_the_launcher() {
+        let of = |set: &'static str, text: &'static str| {
+            rank(None, move |name| (name == set).then(|| text.to_owned()))
+        };
+        for name in RANKS {
+            assert_eq!(of(name, "17").unwrap(), 17);
+        }
+        assert_eq!(rank(Some(3), |_| Some("17".to_owned())).unwrap(), 3);
+        assert!(of("SLURM_PROCID", "-1").is_err());
+        assert!(
+            of("OTHER", "1")
+                .unwrap_err()
+                .to_string()
+                .contains("SLURM_PROCID")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_plan_makes_a_panic(text in "\\PC{0,60}", word in "--[a-z-]{0,12}=?[a-z0-9:/]{0,12}") {
+            let _ = SharedPlan::from_json(&text);
+            let mut plan = shared(&["redis://db"]).unwrap();
+            plan.words.push(word);
+            if let Ok(plan) = SharedPlan::from_json(&plan.to_json()) {
+                let _ = of_rank(&plan, 0);
+            }
+        }
+    }
+}

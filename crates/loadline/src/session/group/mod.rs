@@ -1,0 +1,205 @@
+//! A run as one of several agents: a thread talks to the coordinator while this one measures.
+
+mod leader;
+mod member;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use loadline_load::Control;
+use loadline_measure::agents::protocol::{ClockOffset, Tally};
+use loadline_measure::record::{self, Record};
+
+use crate::exit::{Exit, Failure};
+use crate::systems::coordinator::{Coordinator, LONGEST_RECORD};
+
+pub(crate) use leader::{Leading, Parts, Terms, listed};
+pub(crate) use member::Identity;
+
+/// How a group of agents is told apart from others.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// The name of the common run.
+    pub(crate) run: String,
+    pub(crate) rank: u32,
+    pub(crate) agents: u32,
+}
+
+/// The membership of this run in a group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    place: Place,
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The end of a membership.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Parting {
+    /// The leader has the record, or does not want it.
+    Dismissed,
+    /// The leader or the coordinator was lost, for this reason; nobody has the record.
+    CutOff(String),
+}
+
+/// The state that both threads share.
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The case that is ready to start.
+    ready: Option<u32>,
+    /// Start of a case.
+    start: Option<Start>,
+    /// The reason to stop.
+    stopped: Option<String>,
+    /// What the run has measured, once it has ended.
+    ended: Option<Ended>,
+    parting: Option<Parting>,
+    /// The largest error of the clock at any start, with the offset of the clock of this machine.
+    clock: Option<(i64, u64)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    case: u32,
+    at: Instant,
+}
+
+#[derive(Debug)]
+struct Ended {
+    total: Tally,
+    failure: Option<String>,
+    record: Option<String>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Group {
+    /// Joins the group as `identity`, and reports what `control` measures.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub(crate) fn join(
+        coordinator: Coordinator,
+        place: Place,
+        identity: Identity,
+        control: Arc<Control>,
+    ) -> Result<Self, Failure> {
+        let shared = Arc::new(Shared::default());
+        let of_thread = Arc::clone(&shared);
+        let thread = spawn("member", move || {
+            member::run(coordinator, identity, &control, &of_thread);
+        })?;
+        Ok(Self {
+            place,
+            shared,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Waits until all agents are ready for a case, and makes the next block start with theirs, later by `offset`.
+    /// Returns at once when the group has stopped; the run is then interrupted.
+    pub(crate) fn await_start(&self, case: usize, offset: Duration, control: &Control) {
+        let case = u32::try_from(case).unwrap_or(u32::MAX);
+        let mut state = self.shared.lock();
+        state.ready = Some(case);
+        while !control.interrupted() {
+            if let Some(start) = state.start.filter(|start| start.case == case) {
+                control.start.set(start.at + offset);
+                return;
+            }
+            let waited = self
+                .shared
+                .changed
+                .wait_timeout(state, Duration::from_millis(20));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// The reason why the group stopped before its plan was done, if it did.
+    pub(crate) fn stopped(&self) -> Option<String> {
+        self.shared.lock().stopped.clone()
+    }
+
+    /// The membership in the form of the record.
+    pub(crate) fn describe(&self) -> record::Membership {
+        let (clock_offset_ns, clock_bound_ns) = self.shared.lock().clock.unwrap_or_default();
+        record::Membership {
+            group: self.place.run.clone(),
+            rank: self.place.rank.into(),
+            agents: self.place.agents.into(),
+            clock_offset_ns,
+            clock_bound_ns,
+        }
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Hands in the record of the run, which ended early because of `failure`, and waits until the group is dissolved.
+    ///
+    /// # Errors
+    /// An internal error for a record that cannot be encoded.
+    pub(crate) fn hand_in(
+        &self,
+        record: Option<&Record>,
+        failure: Option<String>,
+    ) -> Result<Parting, Failure> {
+        let internal = |why: String| Failure::new(Exit::Internal, why);
+        let total = record.map(Tally::of_record).transpose();
+        let total = total.map_err(|error| internal(error.to_string()))?;
+        let json = record.map(serde_json::to_string).transpose();
+        let json = json.map_err(|error| internal(error.to_string()))?;
+        let (json, failure) = match json {
+            Some(json) if json.len() > LONGEST_RECORD => (
+                None,
+                Some(format!("its record of {} bytes is too long", json.len())),
+            ),
+            json => (json, failure),
+        };
+        self.shared.lock().ended = Some(Ended {
+            total: total.unwrap_or_default(),
+            failure,
+            record: json,
+        });
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(Err(panic)) = thread.map(JoinHandle::join) {
+            std::panic::resume_unwind(panic);
+        }
+        let parting = self.shared.lock().parting.take();
+        parting.ok_or_else(|| internal("an agent was neither dismissed nor cut off".to_owned()))
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Failure> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(run)
+        .map_err(|error| Failure::new(Exit::Internal, format!("Cannot start a thread: {error}.")))
+}
+
+/// Nanoseconds to add to the clock of this machine to get the coordinator's, at `now` of the agent's own clock.
+fn wall_offset_ns(clock: &ClockOffset, now: Duration) -> i64 {
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let wall_ns = i128::try_from(wall.unwrap_or_default().as_nanos()).unwrap_or(i128::MAX);
+    let difference = i128::from(clock.coordinator_ns(now)) - wall_ns;
+    i64::try_from(difference).unwrap_or(0)
+}

@@ -1,0 +1,319 @@
+//! `loadline run --agents` and `loadline agent`: several load generators of one run, with a coordinator of their own.
+
+use std::process::{Child, Stdio};
+use std::time::Instant;
+
+use loadline_measure::record::Record;
+
+use crate::redis::Redis;
+use crate::util::{Dir, Ended, PATIENCE, signal, wait_until};
+
+const SECRET: &str = "a secret of many letters\n";
+const PLAN: [&str; 12] = [
+    "--workload",
+    "get",
+    "--keys",
+    "200",
+    "--connections",
+    "2",
+    "--threads",
+    "1",
+    "--warmup",
+    "0s",
+    "--rounds",
+    "2",
+];
+
+/// The lease of runs in which nothing is lost, also on a machine that stands still for a while.
+const PATIENT: &str = "30s";
+
+/// A target, a coordinator, and a directory with the secret.
+struct Site {
+    target: Redis,
+    coordinator: Redis,
+    dir: Dir,
+}
+
+impl Site {
+    fn new() -> Self {
+        let dir = Dir::new();
+        dir.write("secret.txt", SECRET);
+        Self {
+            target: Redis::start(&[]),
+            coordinator: Redis::start(&[]),
+            dir,
+        }
+    }
+
+    fn membership(&self) -> Vec<String> {
+        let words = ["--coordinator", &self.coordinator.url(), "--run", "test-1"];
+        let words = words.into_iter().chain(["--secret-file", "secret.txt"]);
+        words.map(str::to_owned).collect()
+    }
+
+    fn start(&self, words: &[&str]) -> Child {
+        let membership = self.membership();
+        let membership = membership.iter().map(String::as_str);
+        let words: Vec<&str> = words.iter().copied().chain(membership).collect();
+        let mut command = self.dir.command(&words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    /// Starts `loadline run --agents` of the rank 0 with `words`.
+    fn lead(&self, agents: &str, words: &[&str]) -> Child {
+        let url = self.target.url();
+        let own = [
+            "run", &url, "--agents", agents, "--rank", "0", "--json", "all.json",
+        ];
+        self.start(&[&own[..], &PLAN, words].concat())
+    }
+
+    fn agent(&self, rank: &str) -> Child {
+        self.start(&["agent", "--rank", rank])
+    }
+
+    fn record(&self) -> Record {
+        Record::from_json(self.dir.read("all.json").as_bytes()).unwrap()
+    }
+}
+
+/// Waits for the end of a process. Its output is one line, because the terminal's width breaks sentences.
+fn end(process: Child) -> Ended {
+    let ended = Ended::of(&["an agent"], process.wait_with_output().unwrap());
+    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    Ended {
+        stdout: line(&ended.stdout),
+        stderr: line(&ended.stderr),
+        ..ended
+    }
+}
+
+/// The process of ours under the `env` that started it: `env` becomes it.
+fn kill(process: &Child) {
+    signal(process.id(), "KILL");
+}
+
+#[test]
+fn three_agents_share_a_rate_and_make_one_record() {
+    let site = Site::new();
+    let leader = site.lead(
+        "3",
+        &["--rate", "3000", "--duration", "2s", "--lease", PATIENT],
+    );
+    let agents = [site.agent("1"), site.agent("2")];
+    for agent in agents {
+        let ended = end(agent);
+        assert!(ended.stderr.contains("done (0)"), "{}", ended.stderr);
+        assert_eq!(ended.succeeded(), "");
+    }
+    let text = end(leader).succeeded();
+    assert!(text.contains(", from 3 agents"), "{text}");
+    assert!(text.contains("agent 2"), "{text}");
+
+    let record = site.record();
+    let case = &record.cases[0];
+    // A busy machine may not send all of them.
+    assert_eq!(case.planned, Some(6_000));
+    assert_eq!(case.ops + case.not_sent.unwrap(), 6_000);
+    let ranks: Vec<u64> = record.agents.iter().map(|agent| agent.rank).collect();
+    assert_eq!(ranks, [0, 1, 2]);
+    assert!(record.lost_agents.is_empty() && !record.run.cut_short);
+    for agent in &record.agents {
+        assert!((1..=2_000).contains(&agent.cases[0].ops));
+        assert!(
+            agent
+                .clock_bound_ns
+                .is_some_and(|bound| bound < 100_000_000),
+            "{agent:?}"
+        );
+    }
+    // Only the keys of other programs are left on the target, and nothing but the last orders on the coordinator.
+    assert!(site.target.says("DBSIZE", ":0"));
+    assert!(site.coordinator.says("DBSIZE", ":1"));
+}
+
+#[test]
+fn killed_agent_stops_the_run_and_no_figure_is_a_result() {
+    let site = Site::new();
+    let words = ["--rate", "2000", "--duration", "60s", "--lease", "4s"];
+    let leader = site.lead("2", &words);
+    let mut agent = site.agent("1");
+    wait_until("both measure", || site.target.calls("get") > 500);
+    kill(&agent);
+    let killed = Instant::now();
+    agent.wait().unwrap();
+    let ended = end(leader);
+    assert!(killed.elapsed() < PATIENCE);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("agent 1 sent nothing for 4000 ms"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended.stdout.contains("INCOMPLETE: agent 1 sent nothing"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended.stdout.ends_with("loadline: run: incomplete (4)"),
+        "{}",
+        ended.stdout
+    );
+    let record = site.record();
+    assert!(record.run.cut_short && record.findings.is_empty());
+    assert_eq!(record.lost_agents[0].rank, 1);
+    // The part of the other agent is there.
+    assert_eq!(record.agents.len(), 1);
+    assert!(record.cases[0].ops > 100);
+}
+
+#[test]
+fn degraded_run_goes_on_and_says_so() {
+    let site = Site::new();
+    let words = [
+        "--rate",
+        "2000",
+        "--duration",
+        "6s",
+        "--degraded",
+        "1",
+        "--lease",
+        "4s",
+    ];
+    let leader = site.lead("2", &words);
+    let mut agent = site.agent("1");
+    wait_until("both measure", || site.target.calls("get") > 500);
+    kill(&agent);
+    agent.wait().unwrap();
+    let text = end(leader).succeeded();
+    assert!(
+        text.contains("DEGRADED: from 1 agent only, because agent 1 sent nothing"),
+        "{text}"
+    );
+    let record = site.record();
+    assert_eq!(record.lost_agents.len(), 1);
+    assert_eq!(record.cases[0].planned, Some(6_000));
+}
+
+#[test]
+fn lost_coordinator_leaves_a_file_per_agent_that_can_be_merged() {
+    let site = Site::new();
+    let leader = site.lead("2", &["--rate", "2000", "--duration", "60s"]);
+    let agent = site.agent("1");
+    wait_until("both measure", || site.target.calls("get") > 1_000);
+    signal(site.coordinator.pid(), "KILL");
+    for ended in [end(leader), end(agent)] {
+        assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("loadline-test-1-"),
+            "{}",
+            ended.stderr
+        );
+    }
+    let words = ["merge", "loadline-test-1-0.json", "loadline-test-1-1.json"];
+    let merged = site.dir.run(&words);
+    assert_eq!(merged.code, Some(4), "{}", merged.stderr);
+    assert!(merged.stdout.contains("agent 1"), "{}", merged.stdout);
+}
+
+#[test]
+fn missing_agent_ends_the_run_with_its_name() {
+    let site = Site::new();
+    let words = ["--duration", "1s", "--join-timeout", "1s"];
+    let ended = end(site.lead("2", &words));
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("agent 1 did not join"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn agent_refuses_a_plan_that_is_not_signed_with_its_secret() {
+    let site = Site::new();
+    let words = ["--duration", "1s", "--join-timeout", "30s"];
+    let mut leader = site.lead("2", &words);
+    wait_until("there is a plan", || {
+        site.coordinator
+            .says("EXISTS loadline:agents:test-1:plan", ":1")
+    });
+    site.dir
+        .write("secret.txt", "another secret of many letters\n");
+    let ended = end(site.agent("1"));
+    ended.failed(64, "not signed with the secret");
+    leader.kill().unwrap();
+    leader.wait().unwrap();
+}
+
+#[test]
+fn plans_that_agents_cannot_share_are_refused() {
+    let site = Site::new();
+    let refused = |words: &[&str], why: &str| {
+        let membership = site.membership();
+        let membership = membership.iter().map(String::as_str);
+        let own = ["--agents", "2", "--rank", "0"]
+            .into_iter()
+            .chain(membership);
+        let words: Vec<&str> = words.iter().copied().chain(own).collect();
+        site.dir.run(&words).failed(64, why);
+    };
+    refused(&["run"], "name one TARGET");
+    refused(&["run", "embedded"], "cannot be shared");
+    refused(&["run", "redis://ann:hunter2@db"], "holds no credentials");
+    site.dir
+        .write("x.toml", "[[command]]\ntemplate = \"GET {key}\"\n");
+    refused(&["run", "redis://db", "--workload", "x.toml"], "x.toml");
+    let own = site.coordinator.url();
+    refused(&["run", &own], "is a server of the target");
+    // The same server by another address.
+    refused(
+        &["run", &own.replace("127.0.0.1", "localhost")],
+        "is a server of the target",
+    );
+    site.dir
+        .run(&[
+            "agent",
+            "--coordinator",
+            &own,
+            "--run",
+            "x",
+            "--secret-file",
+            "secret.txt",
+        ])
+        .failed(64, "--rank is missing");
+}
+
+#[test]
+fn rank_comes_from_the_launcher() {
+    let site = Site::new();
+    let url = site.target.url();
+    let membership = site.membership();
+    let start = |rank: &str| {
+        let own = [
+            "run",
+            &url,
+            "--agents",
+            "2",
+            "--duration",
+            "1s",
+            "--lease",
+            PATIENT,
+        ]
+        .into_iter();
+        let words: Vec<&str> = own
+            .chain(PLAN)
+            .chain(membership.iter().map(String::as_str))
+            .collect();
+        let mut command = site.dir.command(&words);
+        command.env("OMPI_COMM_WORLD_RANK", rank);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let (second, first) = (start("1"), start("0"));
+    let text = end(first).succeeded();
+    assert!(text.contains(", from 2 agents"), "{text}");
+    assert_eq!(end(second).succeeded(), "");
+}
