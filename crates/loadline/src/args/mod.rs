@@ -24,7 +24,9 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::units;
 
-pub(crate) use agents::{AgentArgs, AgentsArgs, MembershipArgs};
+pub(crate) use agents::{
+    AgentArgs, AgentsArgs, AgentsCommand, AgentsCommandArgs, ManifestArgs, MembershipArgs,
+};
 pub(crate) use capacity::CapacityArgs;
 pub(crate) use clean::CleanArgs;
 pub(crate) use clients::ClientsArgs;
@@ -94,6 +96,15 @@ impl Cli {
         {
             run.agents.words = judge::words_of(matches);
         }
+        if let Command::Agents(AgentsCommandArgs {
+            command: AgentsCommand::Manifest(manifest),
+        }) = &mut cli.command
+            && let Some(matches) = matches
+                .subcommand_matches("agents")
+                .and_then(|agents| agents.subcommand_matches("manifest"))
+        {
+            manifest.measured.agents.words = judge::words_of(matches);
+        }
         Ok(cli)
     }
 }
@@ -148,6 +159,9 @@ pub(crate) enum Command {
     /// The same load from several machines: one of the load generators
     #[command(after_help = agents::HELP)]
     Agent(Box<AgentArgs>),
+    /// The same load from several machines: what starts them
+    #[command(after_help = agents::MANIFEST_HELP)]
+    Agents(AgentsCommandArgs),
     /// The same load from several machines: their records as one
     #[command(after_help = merge::HELP)]
     Merge(MergeArgs),

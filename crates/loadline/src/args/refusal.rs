@@ -241,7 +241,7 @@ mod tests {
             ),
             (
                 &["x", "benchmark"],
-                "loadline: unknown command `benchmark`; the commands are run, capacity, modes, tiers, engines, clients, failover, doctor, compare, baseline, gate, prove, clean, report, agent, merge, link, serve, store, completions, help.\nSee `loadline --help`.",
+                "loadline: unknown command `benchmark`; the commands are run, capacity, modes, tiers, engines, clients, failover, doctor, compare, baseline, gate, prove, clean, report, agent, agents, merge, link, serve, store, completions, help.\nSee `loadline --help`.",
             ),
         ] {
             assert_eq!(refused(words), said);

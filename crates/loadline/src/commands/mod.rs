@@ -17,6 +17,7 @@ mod failover;
 mod gate;
 mod judging;
 mod link;
+mod manifest;
 mod merge;
 mod modes;
 mod prove;
@@ -51,6 +52,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Prove(args) => prove::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Agent(args) => agent::run(&args),
+        Command::Agents(args) => manifest::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Link(args) => link::run(&args),
         Command::Serve(args) => serve::run(&args),

@@ -117,11 +117,7 @@ pub(crate) fn resolve_membership(
     let run = args.run.clone().ok_or_else(|| missing("--run"))?;
     let file = args.secret_file.as_deref();
     let file = file.ok_or_else(|| missing("--secret-file"))?;
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if run.is_empty() || run.len() > LONGEST_NAME || !run.chars().all(is_plain) {
-        let why = "expected up to 64 letters, digits, dots, underscores and hyphens";
-        return Err(Failure::invalid("--run", "name", run, why));
-    }
+    check_run_name(&run)?;
     if args.join_timeout > LONGEST_JOIN {
         let why = "expected at most 24h";
         let given = duration_text(args.join_timeout);
@@ -142,6 +138,34 @@ pub(crate) fn resolve_membership(
         rank: rank(args.rank, variable)?,
         join: args.join_timeout,
     })
+}
+
+/// Refuses a name of a run that cannot be.
+///
+/// # Errors
+/// A usage error.
+pub(crate) fn check_run_name(run: &str) -> Result<(), Failure> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if run.is_empty() || run.len() > LONGEST_NAME || !run.chars().all(is_plain) {
+        let why = "expected up to 64 letters, digits, dots, underscores and hyphens";
+        return Err(Failure::invalid("--run", "name", run, why));
+    }
+    Ok(())
+}
+
+/// Refuses the URL of a coordinator that cannot be shown to others.
+///
+/// # Errors
+/// A usage error.
+pub(crate) fn check_shown_coordinator(url: &str) -> Result<(), Failure> {
+    let server = coordinator(url)?;
+    let is_reachable = matches!(server.address, Address::Tcp { .. });
+    if !is_reachable || url.contains('@') {
+        return Err(Failure::usage(
+            "--coordinator: a manifest holds no password and no socket of this machine; leave the credentials to LOADLINE_COORDINATOR_PASSWORD.",
+        ));
+    }
+    Ok(())
 }
 
 fn coordinator(url: &str) -> Result<Server, Failure> {
@@ -305,6 +329,11 @@ impl SharedPlan {
             )));
         }
         refuse_target(&self.target)
+    }
+
+    /// The target, and the arguments that say what is measured.
+    pub(crate) fn command(&self) -> impl Iterator<Item = String> {
+        std::iter::once(&self.target).chain(&self.words).cloned()
     }
 
     /// Time without a message after which an agent is lost.

@@ -49,7 +49,10 @@ use crate::suggest;
 use crate::units::key_dist_text;
 use crate::workload::{self, Bundle, Definition};
 
-pub(crate) use agents::{Membership, SharedPlan, resolve_group, resolve_membership};
+pub(crate) use agents::{
+    Membership, SharedPlan, check_run_name, check_shown_coordinator, resolve_group,
+    resolve_membership,
+};
 use bounds::{check_memory, connections, keys, threads, value_size, window};
 pub(crate) use capacity::{CapacityPlan, resolve as resolve_capacity};
 pub(crate) use clean::resolve as resolve_clean;

@@ -81,12 +81,15 @@ impl Site {
 /// Waits for the end of a process. Its output is one line, because the terminal's width breaks sentences.
 fn end(process: Child) -> Ended {
     let ended = Ended::of(&["an agent"], process.wait_with_output().unwrap());
-    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     Ended {
-        stdout: line(&ended.stdout),
-        stderr: line(&ended.stderr),
+        stdout: one_line(&ended.stdout),
+        stderr: one_line(&ended.stderr),
         ..ended
     }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The process of ours under the `env` that started it: `env` becomes it.
@@ -316,4 +319,127 @@ fn rank_comes_from_the_launcher() {
     let text = end(first).succeeded();
     assert!(text.contains(", from 2 agents"), "{text}");
     assert_eq!(end(second).succeeded(), "");
+}
+
+/// The words of a manifest for two agents that measure `target`.
+fn manifest<'w>(launcher: &'w str, target: &'w str, coordinator: &'w str) -> Vec<&'w str> {
+    let own = ["agents", "manifest", launcher, target, "--agents", "2"];
+    let membership = ["--coordinator", coordinator, "--run", "nightly-7"];
+    [&own[..], &membership, &PLAN, &["--duration", "1s"]].concat()
+}
+
+#[test]
+fn job_for_kubernetes_starts_each_agent_once_and_holds_no_secret() {
+    let dir = Dir::new();
+    let words = manifest("--kubernetes", "redis://db", "redis://other");
+    let text = dir.run(&words).succeeded();
+    let job: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let at = |path: &str| {
+        job.pointer(path)
+            .unwrap_or_else(|| panic!("{path} of {text}"))
+    };
+    assert_eq!(at("/apiVersion"), "batch/v1");
+    assert_eq!(at("/kind"), "Job");
+    assert_eq!(at("/metadata/name"), "loadline-nightly-7");
+    for (path, number) in [("completions", 2), ("parallelism", 2), ("backoffLimit", 0)] {
+        assert_eq!(at(&format!("/spec/{path}")), number, "{path}");
+    }
+    assert_eq!(at("/spec/completionMode"), "Indexed");
+    let pod = "/spec/template/spec";
+    assert_eq!(at(&format!("{pod}/restartPolicy")), "Never");
+    let apart = "affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution/0";
+    assert_eq!(
+        at(&format!("{pod}/{apart}/topologyKey")),
+        "kubernetes.io/hostname"
+    );
+    assert_eq!(
+        at(&format!("{pod}/{apart}/labelSelector/matchLabels")),
+        at("/spec/template/metadata/labels")
+    );
+    assert_eq!(
+        at(&format!("{pod}/containers/0/resources/requests/cpu")),
+        "2"
+    );
+    assert_eq!(
+        at(&format!("{pod}/volumes/0/secret/secretName")),
+        "loadline-nightly-7"
+    );
+    let args = at(&format!("{pod}/containers/0/args")).as_array().unwrap();
+    let args: Vec<&str> = args.iter().map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(args[..2], ["run", "redis://db"]);
+    for word in [
+        "--agents=2",
+        "--keys=200",
+        "--threads=1",
+        "--secret-file=/etc/loadline/secret",
+    ] {
+        assert!(args.contains(&word), "{word} in {args:?}");
+    }
+    let refused = |words: &[&str], why: &str| dir.run(words).failed(64, why);
+    refused(
+        &manifest("--kubernetes", "redis://db", "redis://:pw@other"),
+        "holds no password",
+    );
+    refused(
+        &manifest("--kubernetes", "redis://:pw@db", "redis://other"),
+        "holds no credentials",
+    );
+    refused(
+        &manifest("--kubernetes", "embedded", "redis://other"),
+        "cannot be shared",
+    );
+    refused(&["agents", "manifest", "redis://db"], "--kubernetes");
+}
+
+/// A stand-in for `srun` starts the tasks as Slurm does.
+#[test]
+fn script_for_slurm_runs_its_agents() {
+    let site = Site::new();
+    let (target, coordinator) = (site.target.url(), site.coordinator.url());
+    let words = [
+        &manifest("--slurm", &target, &coordinator)[..],
+        &["--lease", PATIENT],
+    ]
+    .concat();
+    let script = site.dir.run(&words).succeeded();
+    assert!(
+        script.contains("#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n"),
+        "{script}"
+    );
+    site.dir.write("job.sh", &script);
+    let srun = "#!/bin/sh\nshift\nSLURM_PROCID=1 \"$@\" >/dev/null 2>&1 &\nSLURM_PROCID=0 \"$@\" || exit\nwait $!\n";
+    let srun = site.dir.write("srun", srun);
+    std::fs::set_permissions(&srun, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_loadline"));
+    let path = [
+        site.dir.path().display().to_string(),
+        program.parent().unwrap().display().to_string(),
+        std::env::var("PATH").unwrap(),
+    ];
+    let output = std::process::Command::new("sh")
+        .arg("job.sh")
+        .current_dir(site.dir.path())
+        .env("PATH", path.join(":"))
+        .env("SLURM_JOB_ID", "4711")
+        .env("LOADLINE_SECRET_FILE", "secret.txt")
+        .output()
+        .unwrap();
+    let text = one_line(&Ended::of(&["job.sh"], output).succeeded());
+    assert!(text.contains("2 agents"), "{text}");
+    assert!(text.contains("--run=nightly-7-4711"), "{text}");
+}
+
+#[test]
+fn line_for_mpi_names_the_secret_by_a_variable() {
+    let dir = Dir::new();
+    let words = manifest("--mpi", "cluster://db:7000", "redis://other");
+    let line = dir.run(&words).succeeded();
+    assert!(
+        line.starts_with("mpirun -n 2 --map-by ppr:1:node loadline run cluster://db:7000 "),
+        "{line}"
+    );
+    assert!(
+        line.ends_with("--secret-file=\"${LOADLINE_SECRET_FILE:?}\"\n"),
+        "{line}"
+    );
 }
