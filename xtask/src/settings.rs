@@ -16,9 +16,11 @@ const READING: &str = "var_os(\"LOADLINE_LONG\").is_some_and(|value| value == \"
 
 /// Other environment variables of ours: parameters of the program, of its build, of a test's child process, and of a
 /// test that writes files for the repository.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 12] = [
     "LOADLINE_REDIS_PASSWORD",
     "LOADLINE_SENTINEL_PASSWORD",
+    "LOADLINE_COORDINATOR_PASSWORD",
+    "LOADLINE_SECRET_FILE",
     "LOADLINE_COMMIT",
     "LOADLINE_TARGET",
     "LOADLINE_FEATURES",
