@@ -63,6 +63,9 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// The check that runs beside the tests.
+const FEATURES: Check = (lint::FEATURES, lint::features_alone);
+
 /// Runs all checks and all tests. The longest check runs beside the tests.
 ///
 /// # Errors
@@ -74,7 +77,7 @@ pub(crate) fn run_ci(asked: &Asked<'_>) -> anyhow::Result<()> {
         );
     }
     lint::run_but_features()?;
-    run_beside(asked, Some((lint::FEATURES, lint::features_alone)))
+    run_beside(asked, Some(FEATURES))
 }
 
 /// Runs every test of the workspace and those of some drivers, and the check of our own instructions; with arguments
@@ -83,7 +86,10 @@ pub(crate) fn run_ci(asked: &Asked<'_>) -> anyhow::Result<()> {
 /// # Errors
 /// If a test fails, or if a program is missing that should be installed or that `CI=true` requires.
 pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
-    run_beside(asked, None)
+    run_beside(
+        asked,
+        std::env::var_os(lint::BESIDE_TESTS).map(|_| FEATURES),
+    )
 }
 
 /// Runs the tests, and `check` while they wait.
