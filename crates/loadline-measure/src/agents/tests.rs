@@ -110,7 +110,7 @@ fn refusal(parts: &[Part]) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     /// Whoever saw an operation, the same bits come out as if one recorder had seen all of them.
     #[test]

@@ -36,7 +36,7 @@ for Kubernetes, in the Secret `loadline-RUN` with the keys `secret` and, if need
 `target-password` and `coordinator-password`. docs/scale.md has more.
 Exit codes: 0 done, 64 usage.";
 
-/// What starts the agents of a run
+/// The same load from several machines: what starts them
 #[derive(Debug, Args)]
 pub(crate) struct AgentsCommandArgs {
     #[command(subcommand)]
@@ -79,7 +79,7 @@ pub(crate) struct LauncherArgs {
     pub(crate) mpi: bool,
 }
 
-/// A load generator of a run with several of them
+/// The same load from several machines: one of the load generators
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
     #[command(flatten)]
