@@ -13,10 +13,7 @@ pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> any
 }
 
 /// A check and its name.
-pub(crate) type Check = (&'static str, fn() -> anyhow::Result<()>);
-
-/// The check of sets of features, which takes long and keeps one CPU busy.
-pub(crate) const FEATURES: &str = "each feature alone";
+type Check = (&'static str, fn() -> anyhow::Result<()>);
 
 const CHECKS: [Check; 9] = [
     ("format", || run_cargo(&["fmt", "--all", "--check"], &[])),
@@ -26,7 +23,7 @@ const CHECKS: [Check; 9] = [
         run_cargo(&arguments, &[])
     }),
     ("examples of the pages", pages::check),
-    (FEATURES, features_alone),
+    ("each feature alone", features_alone),
     ("storeys", storeys::check),
     ("medians", medians::check),
     ("settings of tests", settings::check),
@@ -38,42 +35,16 @@ const CHECKS: [Check; 9] = [
     ("docs", docs),
 ];
 
-/// Set by `.ci/run`: leaves [`features_alone`] to `cargo xtask test`, which runs it beside the tests.
-pub(crate) const BESIDE_TESTS: &str = "LOADLINE_FEATURES_BESIDE_TESTS";
-
-/// Runs all checks.
-///
-/// # Errors
-/// If one fails.
 pub(crate) fn run_all() -> anyhow::Result<()> {
-    if std::env::var_os(BESIDE_TESTS).is_some() {
-        return run_but_features();
-    }
-    run_checks(&CHECKS)
-}
-
-/// Runs all checks but [`features_alone`].
-///
-/// # Errors
-/// If one fails.
-pub(crate) fn run_but_features() -> anyhow::Result<()> {
-    say(&format!("lint: {FEATURES}: left to the tests"));
-    let checks: Vec<Check> = (CHECKS.into_iter())
-        .filter(|(name, _)| *name != FEATURES)
-        .collect();
-    run_checks(&checks)
-}
-
-fn run_checks(checks: &[Check]) -> anyhow::Result<()> {
     let mut failed = Vec::new();
-    for (name, check) in checks {
+    for (name, check) in CHECKS {
         let watch = Stopwatch::start();
         let outcome = check();
         let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
         say(&format!("lint: {name}: {verdict} in {watch}"));
         if let Err(error) = outcome {
             say(&format!("lint: {name}: {error:#}"));
-            failed.push(*name);
+            failed.push(name);
         }
     }
     if !failed.is_empty() {
@@ -85,10 +56,7 @@ fn run_checks(checks: &[Check]) -> anyhow::Result<()> {
 /// Checks each set of features that [`features::alone`] lists. Applications choose features, and the workspace is only checked
 /// with all features at once. The compiler's own warnings, such as of unused code, depend on features; those of clippy hardly
 /// do.
-///
-/// # Errors
-/// If a set does not compile without warnings.
-pub(crate) fn features_alone() -> anyhow::Result<()> {
+fn features_alone() -> anyhow::Result<()> {
     for set in features::alone()? {
         let arguments = [
             "rustc",

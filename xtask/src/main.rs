@@ -42,8 +42,7 @@ cargo xtask test [--install] [--long] [--rocksdb] [-- ARGUMENT...]
 cargo xtask instructions [--save]
                                instructions of our own parts, against xtask/instructions.json;
                                --save writes that file
-cargo xtask ci [--install] [--long] [--rocksdb]
-                               lint and test; the longest check of lint runs beside the tests
+cargo xtask ci                 lint, then test
 cargo xtask man                manual pages of the program, into target/man
 cargo xtask drivers [--install] [FOLDER...]
                                tests the drivers of other clients (drivers/); --install installs
@@ -66,10 +65,7 @@ fn main() -> ExitCode {
         },
         ["instructions"] => instructions::count().and_then(|counts| instructions::check(&counts)),
         ["instructions", "--save"] => instructions::save(),
-        ["ci", ref rest @ ..] => match test::Asked::parse(rest) {
-            Some(asked) => test::run_ci(&asked),
-            None => return usage(),
-        },
+        ["ci"] => lint::run_all().and_then(|()| test::run_tests(&test::Asked::default())),
         ["picture", record] => picture::draw(record),
         ["man"] => man(),
         ["drivers", ref rest @ ..] => match drivers::Asked::parse(rest) {

@@ -14,9 +14,9 @@ pub(crate) const LONG: &str = "LOADLINE_LONG";
 /// The one way to read it: any value but `1` means the short settings.
 const READING: &str = "var_os(\"LOADLINE_LONG\").is_some_and(|value| value == \"1\")";
 
-/// Other environment variables of ours: parameters of the program, of its build, of our checks, of a test's child process, and of
-/// a test that writes files for the repository.
-const OTHERS: [&str; 13] = [
+/// Other environment variables of ours: parameters of the program, of its build, of a test's child process, and of a
+/// test that writes files for the repository.
+const OTHERS: [&str; 12] = [
     "LOADLINE_REDIS_PASSWORD",
     "LOADLINE_SENTINEL_PASSWORD",
     "LOADLINE_COORDINATOR_PASSWORD",
@@ -24,7 +24,6 @@ const OTHERS: [&str; 13] = [
     "LOADLINE_COMMIT",
     "LOADLINE_TARGET",
     "LOADLINE_FEATURES",
-    "LOADLINE_FEATURES_BESIDE_TESTS",
     "LOADLINE_CACHE_DIRECTORY",
     "LOADLINE_CACHE_SERVER",
     "LOADLINE_STORE_DIRECTORY",

@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Instant;
 
 use anyhow::{Context, bail};
 
 use crate::install::{PAUSE, TRIES, install_debian, try_again};
-use crate::lint::{self, Check, run_cargo};
+use crate::lint::run_cargo;
 use crate::stopwatch::Stopwatch;
 use crate::{
     drivers, features, instructions, is_on_path, pool, porcupine, programs, run, say, settings,
@@ -63,37 +62,12 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The check that runs beside the tests.
-const FEATURES: Check = (lint::FEATURES, lint::features_alone);
-
-/// Runs all checks and all tests. The longest check runs beside the tests.
-///
-/// # Errors
-/// If a check or a test fails.
-pub(crate) fn run_ci(asked: &Asked<'_>) -> anyhow::Result<()> {
-    if !asked.arguments.is_empty() {
-        bail!(
-            "`cargo xtask ci` runs all tests; `cargo xtask test` accepts arguments for `cargo test`"
-        );
-    }
-    lint::run_but_features()?;
-    run_beside(asked, Some(FEATURES))
-}
-
 /// Runs every test of the workspace and those of some drivers, and the check of our own instructions; with arguments
 /// for `cargo test`, only the first.
 ///
 /// # Errors
 /// If a test fails, or if a program is missing that should be installed or that `CI=true` requires.
 pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
-    run_beside(
-        asked,
-        std::env::var_os(lint::BESIDE_TESTS).map(|_| FEATURES),
-    )
-}
-
-/// Runs the tests, and `check` while they wait.
-fn run_beside(asked: &Asked<'_>, check: Option<Check>) -> anyhow::Result<()> {
     let mut missing = missing(&PROGRAMS);
     if asked.install && !missing.is_empty() {
         install_packages(&missing)?;
@@ -126,15 +100,6 @@ fn run_beside(asked: &Asked<'_>, check: Option<Check>) -> anyhow::Result<()> {
                 .and_then(|()| drivers::prepare(asked.install, must_be_there));
             (clients, instructions::count())
         });
-        let checked = check.map(|(name, check)| {
-            scope.spawn(move || {
-                let begun = Instant::now();
-                let outcome = pool::yield_to_others().and_then(|()| check());
-                let seconds = begun.elapsed().as_secs_f64();
-                say(&format!("lint: {name}: {seconds:.1} s beside the tests"));
-                outcome.context(name)
-            })
-        });
         step("the workspace", &mut failed, || {
             programs::run_all(&programs, environment)
         });
@@ -143,12 +108,6 @@ fn run_beside(asked: &Asked<'_>, check: Option<Check>) -> anyhow::Result<()> {
         step("instructions", &mut failed, || {
             instructions::check(&counts?)
         });
-        let checked = checked.map(|thread| thread.join().expect("no thread panics"));
-        failed.extend(
-            checked
-                .and_then(Result::err)
-                .map(|error| format!("{error:#}")),
-        );
     });
     if failed.is_empty() {
         return Ok(());
