@@ -4,7 +4,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use loadline_measure::agents::Part;
-use loadline_measure::agents::protocol::{Exchange, Leader, Lost, Outcome, Tally};
+use loadline_measure::agents::protocol::{Cause, Exchange, Leader, Lost, Outcome, Tally};
 use loadline_measure::record::Record;
 
 use super::spawn;
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Exchanges that determine the offset of the coordinator's clock.
 const EXCHANGES: usize = 4;
 
-/// What the leader has in the end.
+/// The end of a run, as the leader knows it.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     /// The end of the run; `None` if the coordinator was lost.
@@ -70,7 +70,7 @@ fn run(coordinator: Coordinator, terms: Terms) -> Parts {
         answered: Duration::ZERO,
         told: 0,
     };
-    let outcome = loop {
+    let mut outcome = loop {
         if running.converse().is_ok() {
             running.answered = running.begun.elapsed();
         } else if running.begun.elapsed() - running.answered > lease {
@@ -82,7 +82,7 @@ fn run(coordinator: Coordinator, terms: Terms) -> Parts {
         }
         thread::sleep(PAUSE);
     };
-    let parts = running.collect(&outcome);
+    let parts = running.collect(&mut outcome);
     running.leader.dismiss();
     while running.leader.outgoing().is_some() && running.begun.elapsed() - running.answered < lease
     {
@@ -90,7 +90,7 @@ fn run(coordinator: Coordinator, terms: Terms) -> Parts {
             thread::sleep(PAUSE);
         }
     }
-    // What is left expires.
+    // Keys that cannot be removed expire.
     let _ = running.coordinator.tidy(agents);
     Parts {
         outcome: Some(outcome),
@@ -153,31 +153,72 @@ impl Running {
         self.told = self.leader.lost().len();
     }
 
-    /// The records of the agents that have any.
-    fn collect(&mut self, outcome: &Outcome) -> Vec<Part> {
-        let mut parts = Vec::new();
-        for &rank in &outcome.records {
+    /// The records of the agents that have handed one in.
+    fn collect(&mut self, outcome: &mut Outcome) -> Vec<Part> {
+        parts(outcome, |rank| {
             // The agents wait meanwhile, and must hear of the leader.
             self.leader.tick(self.begun.elapsed(), None);
             let _ = self.send();
-            let Ok(Some(json)) = self.coordinator.record(rank) else {
-                continue;
-            };
-            match Record::from_json(json.as_bytes()) {
-                Ok(record) if !record.cases.is_empty() => parts.push(Part {
-                    name: format!("the record of agent {rank}"),
-                    record,
-                }),
-                Ok(_) => {}
-                Err(error) => files::warn(&format!("the record of agent {rank}: {error}")),
+            let json = self.coordinator.record(rank);
+            let json = json.map_err(|error| error.to_string())?;
+            let json = json.ok_or("the coordinator does not have it")?;
+            Record::from_json(json.as_bytes()).map_err(|error| error.to_string())
+        })
+    }
+}
+
+/// The records of `outcome`, as `read` returns them. A run without one of them is incomplete.
+fn parts(outcome: &mut Outcome, mut read: impl FnMut(u32) -> Result<Record, String>) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for rank in outcome.records.clone() {
+        match read(rank) {
+            Ok(record) if record.cases.is_empty() => {}
+            Ok(record) => parts.push(Part {
+                name: format!("the record of agent {rank}"),
+                record,
+            }),
+            Err(why) => {
+                let cause = Cause::Failed(format!("its record cannot be read ({why})"));
+                outcome.lost.push(Lost { rank, cause });
+                outcome.is_stopped = true;
             }
         }
-        parts
     }
+    parts
 }
 
 /// The lost agents in a sentence without its full stop.
 pub(crate) fn listed(lost: &[Lost]) -> String {
     let all: Vec<String> = lost.iter().map(ToString::to_string).collect();
     all.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_measure::record::{Case, Environment, Run};
+
+    use super::*;
+
+    #[test]
+    fn run_without_a_record_that_was_handed_in_is_incomplete() {
+        let mut outcome = Outcome {
+            lost: Vec::new(),
+            is_stopped: false,
+            records: vec![0, 1],
+        };
+        let record = |rank| match rank {
+            0 => {
+                let mut record = Record::new(Run::default(), Environment::default());
+                record.cases.push(Case::default());
+                Ok(record)
+            }
+            _ => Err("it is gone".to_owned()),
+        };
+        assert_eq!(parts(&mut outcome, record).len(), 1);
+        assert!(outcome.is_stopped);
+        assert_eq!(
+            listed(&outcome.lost),
+            "agent 1 failed: its record cannot be read (it is gone)"
+        );
+    }
 }
