@@ -21,7 +21,7 @@ pub struct Control {
     pub progress: AtomicU64,
     /// The common start of the next block of several load generators.
     pub start: StartGate,
-    /// Results of measured blocks while they run; `None` if nobody reads them.
+    /// Results of measured blocks while they run; `None` if they are not read.
     pub live: Option<Live>,
 }
 

@@ -161,7 +161,7 @@ fn agent(record: &Record, index: u64) -> Agent {
     }
 }
 
-/// What all machines have in common, and the largest of their noise.
+/// The properties that all machines share, and the largest of their noise.
 fn environment(records: &[&Record]) -> Environment {
     fn common<T: Clone + PartialEq>(
         records: &[&Record],

@@ -112,7 +112,7 @@ fn refusal(parts: &[Part]) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Whoever saw an operation, the same bits come out as if one recorder had seen all of them.
+    /// The merged histograms have the same bits as those of one recorder of all operations.
     #[test]
     fn merge_of_agents_equals_one_recorder(
         agents in prop::collection::vec(
@@ -185,7 +185,7 @@ fn load_of_all_agents_is_added_up() {
         .collect();
     assert_eq!(of_agent, [(0, "run-a", 5), (1, "run-bb", 6)]);
     assert_eq!(merged.run.started_at, "2026-02-03T04:05:01Z");
-    // What the machines do not share is known of each of them.
+    // Properties in which the machines differ are in the part of each.
     assert_eq!(
         (merged.environment.cores, &merged.environment.boot_id),
         (Some(2), &None)

@@ -17,7 +17,7 @@ use crate::args::{AgentArgs, DisplayArgs, LoginArgs, RunArgs, TlsArgs};
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
 use crate::plan::{self, Membership, Outputs, Plan, SharedPlan};
-use crate::session::group::{Group, Identity, Leading, Parting, Parts, Place, Terms, listed};
+use crate::session::group::{AgentId, Group, Identity, Leading, Parting, Parts, Terms, listed};
 use crate::session::{self, Ending, Recorded, Results, Shell, finish};
 use crate::subjects;
 use crate::systems::coordinator::{Coordinator, digest_of};
@@ -25,7 +25,7 @@ use crate::systems::coordinator::{Coordinator, digest_of};
 /// Pause between two looks for the plan.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What an agent that is not the leader needs.
+/// The arguments of an agent that is not the leader.
 struct Agent<'a> {
     membership: Membership,
     json: Option<&'a PathBuf>,
@@ -96,15 +96,15 @@ pub(super) fn lead(agents: u32, args: &RunArgs) -> anyhow::Result<ExitCode> {
         lease: group.lease,
     };
     let leading = Leading::start(coordinator.again()?, terms)?;
-    let place = Place {
+    let id = AgentId {
         run: membership.run.clone(),
         rank: 0,
         agents,
     };
-    let part = take_part(shell, &plan, coordinator, place.clone(), (&shared, &json))?;
+    let part = take_part(shell, &plan, coordinator, id.clone(), (&shared, &json))?;
     let led = leading.finish();
     let finishing = Finishing {
-        place,
+        id,
         outputs: &outputs,
         limits: &limits,
         args,
@@ -149,12 +149,12 @@ fn follow(agent: &Agent<'_>) -> anyhow::Result<ExitCode> {
     let json = await_plan(&mut coordinator, membership, &shell.control)?;
     let shared = SharedPlan::from_json(&json)?;
     let plan = shared.resolve(membership.rank, agent.login, agent.tls, &surroundings())?;
-    let place = Place {
+    let id = AgentId {
         run: membership.run.clone(),
         rank: membership.rank,
         agents: shared.agents,
     };
-    let part = take_part(shell, &plan, coordinator, place.clone(), (&shared, &json))?;
+    let part = take_part(shell, &plan, coordinator, id.clone(), (&shared, &json))?;
     if let (Some(output), Ok(recorded)) = (&output, &part.recorded) {
         write(output, &recorded.record)?;
     }
@@ -165,7 +165,7 @@ fn follow(agent: &Agent<'_>) -> anyhow::Result<ExitCode> {
     let (words, exit) = match (part.parting, part.stopped) {
         (Parting::CutOff(why), _) => {
             if output.is_none() {
-                keep(&place, &recorded.record)?;
+                keep(&id, &recorded.record)?;
             }
             files::complain(&format!("{why}."));
             ("incomplete", Some(Exit::Incomplete))
@@ -181,7 +181,7 @@ fn follow(agent: &Agent<'_>) -> anyhow::Result<ExitCode> {
     }
     let code = exit.map_or(0, Exit::code);
     if !agent.display.quiet {
-        files::write_error(&format!("loadline: agent {}: {words} ({code})", place.rank));
+        files::write_error(&format!("loadline: agent {}: {words} ({code})", id.rank));
     }
     Ok(code.into())
 }
@@ -218,17 +218,17 @@ fn take_part(
     shell: Shell,
     plan: &Plan,
     coordinator: Coordinator,
-    place: Place,
+    id: AgentId,
     (shared, json): (&SharedPlan, &str),
 ) -> Result<Part, Failure> {
     let identity = Identity {
-        rank: place.rank,
+        rank: id.rank,
         incarnation: rand::rng().random(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         plan: digest_of(json),
         lease: shared.lease(),
     };
-    let group = Group::join(coordinator, place, identity, Arc::clone(&shell.control))?;
+    let group = Group::join(coordinator, id, identity, Arc::clone(&shell.control))?;
     let group = Arc::new(group);
     let shell = Shell {
         group: Some(Arc::clone(&group)),
@@ -262,7 +262,7 @@ fn take_part(
 
 /// The end of a run with several agents, on rank 0.
 struct Finishing<'a> {
-    place: Place,
+    id: AgentId,
     outputs: &'a Outputs,
     limits: &'a [Limit],
     args: &'a RunArgs,
@@ -272,7 +272,7 @@ impl Finishing<'_> {
     fn finish(&self, part: Part, led: Parts) -> anyhow::Result<ExitCode> {
         let Some(outcome) = led.outcome else {
             if let Ok(recorded) = &part.recorded {
-                keep(&self.place, &recorded.record)?;
+                keep(&self.id, &recorded.record)?;
             }
             return Err(Failure::new(
                 Exit::Incomplete,
@@ -334,13 +334,13 @@ impl Finishing<'_> {
     }
 }
 
-/// Keeps the record of an agent that nobody else has.
-fn keep(place: &Place, record: &Record) -> Result<(), Failure> {
-    let path = PathBuf::from(format!("loadline-{}-{}.json", place.run, place.rank));
+/// Writes the record of an agent to a file, because the leader did not get it.
+fn keep(id: &AgentId, record: &Record) -> Result<(), Failure> {
+    let path = PathBuf::from(format!("loadline-{}-{}.json", id.run, id.rank));
     write(&Output::from(path.clone()), record)?;
     files::complain(&format!(
         "The record of agent {} is in {}.",
-        place.rank,
+        id.rank,
         path.display()
     ));
     Ok(())

@@ -227,8 +227,8 @@ impl Measuring<'_, '_> {
     fn gather(&self, event: Event, index: usize, case: &Case) {
         let shell = self.session.shell;
         if let (Event::Begin { round: 0, .. }, Some(group)) = (event, &shell.group) {
-            let place = group.place();
-            let offset = case.offset_of(place.rank, place.agents);
+            let id = group.id();
+            let offset = case.offset_of(id.rank, id.agents);
             group.await_start(index, offset, &shell.control);
             if let Some(live) = &shell.control.live {
                 live.measure(true);

@@ -35,8 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Interval between attempts meanwhile.
 const ASK_EVERY: Duration = Duration::from_millis(5);
 
-/// A port at which nobody listens.
-const NOBODY: &str = "1";
+/// A port without a listener.
+const UNUSED_PORT: &str = "1";
 /// Closes the connections of all other clients.
 const KILL_CLIENTS: [&str; 6] = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
 /// The most clients of a redis-server by default.
@@ -183,7 +183,7 @@ impl Site {
         addresses.collect()
     }
 
-    /// The address of which a client is told: of a node of the cluster that stays, or of the master.
+    /// The address that a client is given: that of a node of the cluster that stays, or of the master.
     pub(crate) fn told(&self) -> SocketAddr {
         match &self.servers {
             Servers::Cluster(cluster) => cluster.first_replica().address(),
@@ -191,7 +191,7 @@ impl Site {
         }
     }
 
-    /// The sentinels of which a client is told, if there are any.
+    /// The sentinels that a client is given, if there are any.
     pub(crate) fn sentinels(&self) -> Option<SentinelConfig> {
         let Servers::Sentinel { around, .. } = &self.servers else {
             return None;
@@ -387,7 +387,7 @@ impl Site {
     /// If the server refuses.
     pub(crate) fn demote(&self, meanwhile: impl FnOnce()) -> Result<(), Failure> {
         let mut victim = Ruled::open(&self.victim().server())?;
-        victim.tell(&["REPLICAOF", "127.0.0.1", NOBODY])?;
+        victim.tell(&["REPLICAOF", "127.0.0.1", UNUSED_PORT])?;
         meanwhile();
         victim.tell(&["REPLICAOF", "NO", "ONE"])
     }

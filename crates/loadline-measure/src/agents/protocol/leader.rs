@@ -13,7 +13,7 @@ const STOPPING: Duration = Duration::from_secs(10);
 /// Longer round trips do not postpone a start any further.
 const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(2);
 
-/// What all agents of a run have in common.
+/// The terms that all agents of a run share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
     /// Number of agents.

@@ -31,7 +31,7 @@ pub struct Identity {
     pub lease: Duration,
 }
 
-/// What an agent does.
+/// The activity of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// It prepares or runs a case.
@@ -103,7 +103,7 @@ impl<T> Member<T> {
         }
     }
 
-    /// What the agent does.
+    /// The present activity of the agent.
     #[must_use]
     pub fn state(&self) -> &State {
         &self.state

@@ -32,7 +32,7 @@ impl AddAssign<&Ops> for Ops {
 enum Request {
     Report(Report<Ops>),
     Order(Order),
-    /// Entries of the stream of the other side after the first so many.
+    /// Entries of the other stream from this index on.
     Read(usize),
     Time,
 }

@@ -15,7 +15,7 @@ pub(super) const LEGEND: [&str; 5] = [
     "Repetitions with different results: the median with the least and the greatest, such as 3 (1 to 5).",
 ];
 
-/// Who repeated writes, the longest outage, and the faults with losses, as the end of a sentence.
+/// Clients that repeated writes, the longest outage, and the faults with losses, as the end of a sentence.
 pub(super) fn found(answer: &Failover) -> String {
     let scores = scores(&answer.trials);
     let longest = answer.trials.iter();
@@ -46,7 +46,7 @@ fn losses(scores: &[Score<'_>]) -> String {
     }
 }
 
-/// Who executed writes twice.
+/// Clients that executed writes twice.
 fn repeated(scores: &[Score<'_>]) -> String {
     let cut: Vec<&Score<'_>> = of_cut(scores).collect();
     if cut.is_empty() {

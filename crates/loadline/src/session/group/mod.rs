@@ -17,9 +17,9 @@ use crate::systems::coordinator::{Coordinator, LONGEST_RECORD};
 pub(crate) use leader::{Leading, Parts, Terms, listed};
 pub(crate) use member::Identity;
 
-/// How a group of agents is told apart from others.
+/// An agent of a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct AgentId {
     /// The name of the common run.
     pub(crate) run: String,
     pub(crate) rank: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Place {
 /// The membership of this run in a group.
 #[derive(Debug)]
 pub(crate) struct Group {
-    place: Place,
+    id: AgentId,
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Group {
 pub(crate) enum Parting {
     /// The leader has the record, or does not want it.
     Dismissed,
-    /// The leader or the coordinator was lost, for this reason; nobody has the record.
+    /// The leader or the coordinator was lost, for this reason, and did not get the record.
     CutOff(String),
 }
 
@@ -58,7 +58,7 @@ struct State {
     start: Option<Start>,
     /// The reason to stop.
     stopped: Option<String>,
-    /// What the run has measured, once it has ended.
+    /// The measured part of the run, after its end.
     ended: Option<Ended>,
     parting: Option<Parting>,
     /// The largest error of the clock at any start, with the offset of the clock of this machine.
@@ -91,7 +91,7 @@ impl Group {
     /// If a thread cannot be started.
     pub(crate) fn join(
         coordinator: Coordinator,
-        place: Place,
+        id: AgentId,
         identity: Identity,
         control: Arc<Control>,
     ) -> Result<Self, Failure> {
@@ -101,7 +101,7 @@ impl Group {
             member::run(coordinator, identity, &control, &of_thread);
         })?;
         Ok(Self {
-            place,
+            id,
             shared,
             thread: Mutex::new(Some(thread)),
         })
@@ -135,16 +135,16 @@ impl Group {
     pub(crate) fn describe(&self) -> record::Membership {
         let (clock_offset_ns, clock_bound_ns) = self.shared.lock().clock.unwrap_or_default();
         record::Membership {
-            group: self.place.run.clone(),
-            rank: self.place.rank.into(),
-            agents: self.place.agents.into(),
+            group: self.id.run.clone(),
+            rank: self.id.rank.into(),
+            agents: self.id.agents.into(),
             clock_offset_ns,
             clock_bound_ns,
         }
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn id(&self) -> &AgentId {
+        &self.id
     }
 
     /// Hands in the record of the run, which ended early because of `failure`, and waits until the group is dissolved.

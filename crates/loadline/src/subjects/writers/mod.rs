@@ -322,7 +322,7 @@ async fn check(pool: Pool, count: usize, start: Instant, checks: Rc<RefCell<Vec<
 }
 
 impl Written {
-    /// Nothing yet, of so many writers with so many kinds of write.
+    /// Empty counts for `writers` writers with `kinds` kinds of write.
     fn of_writers(writers: usize, kinds: usize) -> Self {
         Self {
             sent: vec![0; kinds],
