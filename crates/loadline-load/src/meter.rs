@@ -271,8 +271,12 @@ impl<'b> Meter<'b> {
         if length_ns < SHORTEST_STALL_NS {
             return;
         }
-        let median_ns = self.part.service.value_at(0.5).unwrap_or(0);
-        if length_ns >= LONG_STALL_NS.max(LONG_STALL_OPERATIONS.saturating_mul(median_ns)) {
+        // The median takes a walk over the histogram, which must not make the next stall.
+        let is_long = || {
+            let median_ns = self.part.service.value_at(0.5).unwrap_or(0);
+            length_ns >= LONG_STALL_OPERATIONS.saturating_mul(median_ns)
+        };
+        if length_ns >= LONG_STALL_NS && is_long() {
             self.stalled_ns += length_ns;
         }
         self.stalls.add(Stall {

@@ -152,11 +152,11 @@ fn gate_with_too_few_runs_judges_limits_only() {
     let dir = Dir::new();
     save(&dir, "b.json", &["--workload", "get", "--runs", "1"]).succeeded();
     let gate = ["gate", "b.json"];
-    let ended = dir.run(&gate);
+    let ended = dir.run(&[&gate[..], &["--json", "candidate.json"]].concat());
     ends(&ended, 0, "loadline: gate: inconclusive (0)");
     assert!(ended.stdout.contains("add 7 more"), "{}", ended.stdout);
     ends(
-        &dir.run(&[&gate[..], &["--strict"]].concat()),
+        &dir.run(&[&gate[..], &["candidate.json", "--strict"]].concat()),
         3,
         "loadline: gate: inconclusive (3)",
     );

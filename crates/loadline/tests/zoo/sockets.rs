@@ -103,7 +103,7 @@ fn generation_inside_the_loop() {
     let redis = Redis::start(&[]);
     let mut client = Client::open(&redis);
     // Enough work per operation to make waits for the server small in comparison, even on a busy machine.
-    let ops = 300;
+    let ops = 100;
     let mut look = || {
         watched(&redis, &["set"], ops, |times| {
             timed(times, ops, |op| {
