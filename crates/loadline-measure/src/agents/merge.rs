@@ -411,6 +411,11 @@ fn rounds(cases: &[&Case], histograms: &Histograms) -> Result<Vec<RoundSummary>,
             .iter()
             .filter_map(|round| Some(round.server_cpu_ns_per_op? * round.ops as f64));
         let per_op = |total: f64| total / ops.max(1) as f64;
+        let mean = |of: fn(&RoundSummary) -> Option<f64>| {
+            let shares = parts.iter().map(|round| of(round));
+            let sum = shares.sum::<Option<f64>>()?;
+            (!parts.is_empty()).then(|| sum / parts.len() as f64)
+        };
         Ok(RoundSummary {
             ops,
             errors: total(|round| round.errors),
@@ -422,6 +427,8 @@ fn rounds(cases: &[&Case], histograms: &Histograms) -> Result<Vec<RoundSummary>,
             response_time_ns_p99: response.p99,
             client_cpu_ns_per_op: client.sum::<Option<f64>>().map(per_op),
             server_cpu_ns_per_op: server.reduce(f64::max).map(per_op),
+            client_cpu_wait: mean(|round| round.client_cpu_wait),
+            server_cpu_wait: mean(|round| round.server_cpu_wait),
             reference_ns_p50: None,
             tail: None,
         })

@@ -9,6 +9,7 @@ mod both;
 mod candidate;
 pub mod classic;
 mod control;
+mod cpu_wait;
 mod fingerprint;
 mod judgement;
 mod limits;

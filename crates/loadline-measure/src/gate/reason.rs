@@ -307,6 +307,8 @@ pub enum Gap {
     OtherMachineThanBaseline,
     /// Measured on another machine.
     OtherMachine,
+    /// Server and generator waited for a CPU much longer than before.
+    CpuWait,
     /// Fewer than half of the rounds of both have a reference.
     NoReference,
     /// Too few rounds for an interval.
@@ -365,6 +367,8 @@ pub enum Remedy {
     },
     /// No number of runs finds a change of this share.
     None(f64),
+    /// Free CPUs: server and generator waited for one these shares of the time in the baseline and now.
+    FreeCpus(f64, f64),
 }
 
 /// A throughput that is critical beside a file of numbers.

@@ -230,6 +230,12 @@ pub struct RoundSummary {
     /// CPU time of the server per operation.
     #[serde(default)]
     pub server_cpu_ns_per_op: Option<f64>,
+    /// Share of the round in which the generator's threads were runnable and waited for a CPU, on average.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_cpu_wait: Option<f64>,
+    /// Share of the round in which the server was runnable and waited for a CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cpu_wait: Option<f64>,
     /// Median round trip of the reference in the same round: an echo of the same number of bytes over
     /// loopback, which shows the speed of the machine at that moment. `None` without a reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -400,6 +406,29 @@ impl Case {
             name.push_str(&format!(" latency {}us", scenario.latency_ns as f64 / 1e3));
         }
         name
+    }
+
+    /// Share of the measured time in which the generator's threads waited for a CPU, on average; `None` if it is
+    /// unknown for a round.
+    #[must_use]
+    pub fn client_cpu_wait(&self) -> Option<f64> {
+        self.share_of_time(|round| round.client_cpu_wait)
+    }
+
+    /// Share of the measured time in which the server waited for a CPU; `None` if it is unknown for a round.
+    #[must_use]
+    pub fn server_cpu_wait(&self) -> Option<f64> {
+        self.share_of_time(|round| round.server_cpu_wait)
+    }
+
+    /// The mean of a share of the time of each round.
+    fn share_of_time(&self, share: fn(&RoundSummary) -> Option<f64>) -> Option<f64> {
+        let (mut part, mut whole) = (0.0, 0.0);
+        for round in &self.rounds {
+            part += share(round)? * round.duration_ns as f64;
+            whole += round.duration_ns as f64;
+        }
+        (whole > 0.0).then(|| part / whole)
     }
 
     /// A word before percentiles that are lower bounds: `"at least "`, or nothing.

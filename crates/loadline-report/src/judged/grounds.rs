@@ -162,6 +162,9 @@ fn of_gap(gap: Gap) -> &'static str {
             "measured on another machine than the baseline, so there is no verdict"
         }
         Gap::OtherMachine => "measured on another machine, so there is no verdict",
+        Gap::CpuWait => {
+            "inconclusive: server and generator waited for a CPU much longer than before"
+        }
         Gap::NoReference => {
             "inconclusive: not measured with the reference in half of the rounds of both"
         }
@@ -207,6 +210,11 @@ fn of_remedy(remedy: &Remedy) -> String {
         Remedy::None(share) => format!(
             "; no number of runs can detect {}: compare in pairs",
             percent(*share)
+        ),
+        Remedy::FreeCpus(then, now) => format!(
+            "; server and generator waited for a CPU {} of the time, {} in the baseline: measure with free CPUs, or compare in pairs",
+            percent(*now),
+            percent(*then)
         ),
     }
 }

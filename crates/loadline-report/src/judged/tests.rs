@@ -238,6 +238,11 @@ fn inconclusive_row_against_a_baseline_has_a_remedy() {
             ),
             (
                 RowVerdict::Inconclusive,
+                open(Remedy::FreeCpus(0.04, 0.57)),
+                "inconclusive: between -1.0 % and 8.1 % slower, margin 2.0 %; server and generator waited for a CPU 57.0 % of the time, 4.0 % in the baseline: measure with free CPUs, or compare in pairs",
+            ),
+            (
+                RowVerdict::Inconclusive,
                 Grounds::FewRuns { runs: 7, least: 8 },
                 "the baseline holds 7 of 8 runs; add 1 more",
             ),

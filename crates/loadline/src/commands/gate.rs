@@ -19,7 +19,7 @@ use crate::args::{GateArgs, LimitArg, MeasureArgs, PolicyArg};
 use crate::commands::judging::{self, Answer};
 use crate::exit::Failure;
 use crate::files::{self, GateReference};
-use crate::plan::{self, Plan};
+use crate::plan::{self, Estimate, Plan};
 use crate::printer::Printer;
 use crate::recording;
 use crate::session::{self, Recorded, Shell};
@@ -176,8 +176,10 @@ fn answered(
     let mut plan = plan(candidate)?;
     plan.profiles.clone_from(&args.work.profile);
     let asked = &args.judge.results;
-    let Some(shell) = Shell::start_unless_dry(&asked.plan, &asked.display, &plan.describe())?
-    else {
+    let mut description = plan.describe();
+    let estimate = plan.estimate();
+    description.takes(estimate.map(Estimate::repeated_before_an_alarm));
+    let Some(shell) = Shell::start_unless_dry(&asked.plan, &asked.display, &description)? else {
         return Ok(ExitCode::SUCCESS);
     };
     let mut recorded = measured(&plan, &shell, judge)?;

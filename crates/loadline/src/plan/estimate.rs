@@ -42,6 +42,8 @@ pub(crate) struct Estimate {
     further: Duration,
     /// Whether it can end earlier, because blocks or rounds end as soon as they have enough.
     pub(crate) is_limit: bool,
+    /// Whether all of it is done once more before an alarm.
+    is_repeated: bool,
 }
 
 impl Estimate {
@@ -52,6 +54,7 @@ impl Estimate {
             added: Duration::ZERO,
             further: Duration::ZERO,
             is_limit: false,
+            is_repeated: false,
         }
     }
 
@@ -104,6 +107,15 @@ impl Estimate {
             added: self.added + other.added,
             further: self.further + other.further,
             is_limit: self.is_limit || other.is_limit,
+            is_repeated: self.is_repeated || other.is_repeated,
+        }
+    }
+
+    /// The estimate of a run that is repeated before an alarm.
+    pub(crate) fn repeated_before_an_alarm(self) -> Self {
+        Self {
+            is_repeated: true,
+            ..self
         }
     }
 
@@ -117,13 +129,23 @@ impl Estimate {
             most: self.most + self.added.mul_f64(excess) + self.further.mul_f64(excess.min(1.0)),
             ..self
         };
-        format!("{}, since other programs use the CPUs", longer.sentence())
+        longer.sentence_with(", since other programs use the CPUs")
     }
 
     /// Such as `takes about 35 s` or `takes up to 2 min`.
     pub(crate) fn sentence(self) -> String {
+        self.sentence_with("")
+    }
+
+    fn sentence_with(self, reason: &str) -> String {
         let word = if self.is_limit { "up to" } else { "about" };
-        format!("takes {word} {}", rough_duration_text(self.most))
+        let time = rough_duration_text(self.most);
+        let again = if self.is_repeated {
+            "; an alarm needs a second run as long"
+        } else {
+            ""
+        };
+        format!("takes {word} {time}{reason}{again}")
     }
 }
 

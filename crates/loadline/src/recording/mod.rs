@@ -87,7 +87,9 @@ pub(crate) fn case_of(
     let open = matches!(case.pacing, Pacing::Open { .. });
     let reads = sum(|block| block.reads);
     let nils = sum(|block| block.nils);
-    let rounds: Vec<RoundSummary> = blocks.iter().map(round_summary).collect();
+    let rounds: Vec<RoundSummary> = (blocks.iter())
+        .map(|block| round_summary(block, origin.threads))
+        .collect();
     let throughputs: Vec<f64> = rounds
         .iter()
         .map(|round| round.throughput_ops_per_s)
@@ -196,8 +198,10 @@ fn errors(blocks: &[Outcome]) -> BTreeMap<String, u64> {
     all
 }
 
-fn round_summary(block: &Outcome) -> RoundSummary {
+/// The summary of a block of a generator with `threads` threads.
+fn round_summary(block: &Outcome, threads: u64) -> RoundSummary {
     let response = block.response.summary();
+    let share = |waited: Duration| waited.as_secs_f64() / block.duration.as_secs_f64().max(1e-9);
     RoundSummary {
         ops: block.ops,
         errors: block.errors.total(),
@@ -209,6 +213,8 @@ fn round_summary(block: &Outcome) -> RoundSummary {
         response_time_ns_p99: response.p99,
         client_cpu_ns_per_op: per_op(block.generator.cpu, block.ops),
         server_cpu_ns_per_op: block.target.cpu.and_then(|cpu| per_op(cpu, block.ops)),
+        client_cpu_wait: (block.generator.run_wait).map(|waited| share(waited) / threads as f64),
+        server_cpu_wait: block.target.run_wait.map(share),
         reference_ns_p50: None,
         tail: block.tail.as_ref().and_then(TailSummary::of),
     }
@@ -389,28 +395,11 @@ pub(crate) fn examine(
         .operations
         .iter()
         .all(|operation| operation.lines().count() == 1);
-    let busy_ns: u64 = measured
-        .blocks
-        .iter()
-        .map(|block| nanoseconds(block.duration))
-        .sum();
-    let waited: Option<Duration> = measured
-        .blocks
-        .iter()
-        .map(|block| block.generator.run_wait)
-        .sum();
     let clock_reads = || measured.blocks.iter().map(|block| block.clock_reads);
     let observed = Observed {
         server_ops: counted.filter(|_| single),
-        run_queue_wait: waited.map(|waited| {
-            waited.as_nanos() as f64 / (busy_ns.max(1) * entry.scenario.threads) as f64
-        }),
-        server_wait: measured
-            .blocks
-            .iter()
-            .map(|block| block.target.run_wait)
-            .sum::<Option<Duration>>()
-            .map(|waited| waited.as_nanos() as f64 / busy_ns.max(1) as f64),
+        run_queue_wait: entry.client_cpu_wait(),
+        server_wait: entry.server_cpu_wait(),
         connections_opened: measured
             .blocks
             .iter()

@@ -118,6 +118,15 @@ impl BaselineRun {
                     &format!("holds {ns}, which is no round trip"),
                 ));
             }
+            if let Some(share) = case.cpu_wait
+                && !(0.0..=1.0).contains(&share)
+            {
+                let field = format!("{place}.cpu_wait");
+                return Err(refused(
+                    &field,
+                    &format!("holds {share}, which is no share of the time"),
+                ));
+            }
             if !case.response_time.is_empty() {
                 Histogram::decode(&case.response_time).map_err(|error| {
                     let field = format!("{place}.response_time");

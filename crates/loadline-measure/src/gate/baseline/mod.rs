@@ -75,6 +75,10 @@ pub struct BaselineCase {
     /// The median round trip of the reference over the rounds; `None` in older baselines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference_ns_p50: Option<f64>,
+    /// Median over the rounds of the share of the time in which generator and server were runnable and waited for a
+    /// CPU, added up, from 0 to 1; `None` if it was not observed, and in older baselines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_wait: Option<f64>,
     /// The response times of all rounds, as [`Histogram::encode`] writes them; empty if not stored.
     #[serde(default)]
     pub response_time: String,
@@ -247,8 +251,23 @@ impl BaselineCase {
                 ..work
             }),
             reference_ns_p50: median(&references.map(|ns| ns as f64).collect::<Vec<_>>()),
+            cpu_wait: Self::cpu_wait_of(case),
             response_time: case.histograms.response_time.clone(),
         }
+    }
+
+    /// [`Self::cpu_wait`] of a case.
+    pub(super) fn cpu_wait_of(case: &Case) -> Option<f64> {
+        let of_round = |round: &RoundSummary| {
+            let shares = [round.client_cpu_wait, round.server_cpu_wait];
+            let waited = shares
+                .into_iter()
+                .flatten()
+                .reduce(|one, other| one + other);
+            waited.map(|share| share.min(1.0))
+        };
+        let shares: Vec<f64> = case.rounds.iter().filter_map(of_round).collect();
+        median(&shares)
     }
 
     /// The response times of all rounds; `None` if not stored.

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::baseline::normalised_rounds;
+use super::cpu_wait::CpuWait;
 use super::judgement::{Basis, Policy, Row, RowVerdict, exp, ratio_bounds};
 use super::reason::{
     Change, FailoverReason, Gap, Grounds, Judged, JudgedRow, Reason, RecordReason, Remark, Side,
@@ -182,12 +183,16 @@ fn row(name: &str, metric: Metric, before: &Case, after: &Case) -> Option<Judged
         return Some(row.because(Grounds::Gap(Gap::FewRounds)));
     };
     row.ratio = Some(exp(other - one));
-    let (lo, hi) = difference(metric, &a, &b);
+    let cpu_wait = CpuWait::of_cases(before, after);
+    let (lo, hi) = cpu_wait.widened(metric, difference(metric, &a, &b));
     let bounds = ratio_bounds(metric.direction(), (lo, hi));
     (row.lo, row.hi) = (Some(bounds.lo), Some(bounds.hi));
     let thresholds = Thresholds::default();
     let margin = thresholds.margin.ln_1p();
     row.minimum_detectable_effect = Some(exp(margin + (hi - lo) / 2.0) - 1.0);
+    if cpu_wait.explains_all(metric) && hi > margin {
+        return Some(row.because(Grounds::Gap(Gap::CpuWait)));
+    }
     row.verdict = if lo > margin {
         RowVerdict::Slower
     } else if hi < -margin {

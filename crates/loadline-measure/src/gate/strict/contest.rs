@@ -6,10 +6,11 @@ use crate::gate::baseline::{Baseline, BaselineRun, Measured};
 use crate::gate::both;
 use crate::gate::candidate::Candidate;
 use crate::gate::control::{Control, Observed};
+use crate::gate::cpu_wait::CpuWait;
 use crate::gate::judgement::{Row, RowVerdict, exp, ratio_bounds};
 use crate::gate::limits;
 use crate::gate::pooled::{Prior, Runs};
-use crate::gate::reason::{Change, Grounds, JudgedRow, Remedy, RunsFound};
+use crate::gate::reason::{Change, Gap, Grounds, JudgedRow, Remedy, RunsFound};
 use crate::gate::spread::Spread;
 use crate::metric::Metric;
 
@@ -35,6 +36,7 @@ pub(super) struct Contest<'a> {
     worse: Vec<f64>,
     /// The reference of each run of the candidate, as a logarithm.
     references: Vec<f64>,
+    cpu_wait: CpuWait,
 }
 
 /// All metrics and cases that can be judged.
@@ -45,6 +47,7 @@ pub(super) fn contests<'a>(
 ) -> Vec<Contest<'a>> {
     let mut contests = Vec::new();
     for (case, measured) in &candidate.first.cases {
+        let cpu_wait = CpuWait::of(baseline, candidate, case);
         for metric in COMPARED {
             let Some(first) = measured.metrics.get(&metric) else {
                 continue;
@@ -64,6 +67,7 @@ pub(super) fn contests<'a>(
                 &held,
                 first,
                 second,
+                cpu_wait.clone(),
                 thresholds,
             ));
         }
@@ -205,6 +209,7 @@ impl<'a> Contest<'a> {
         held: &[Option<&Measured>],
         first: &Measured,
         second: Option<&Measured>,
+        cpu_wait: CpuWait,
         thresholds: &Thresholds,
     ) -> Self {
         let known = || held.iter().copied().flatten();
@@ -238,6 +243,7 @@ impl<'a> Contest<'a> {
             control,
             worse: worse.collect(),
             references: judged.iter().map(|run| run.reference).collect(),
+            cpu_wait,
         }
     }
 
@@ -272,9 +278,15 @@ impl<'a> Contest<'a> {
         self.worse.iter().sum::<f64>() / self.worse.len() as f64
     }
 
+    /// The distance of each of the candidate's runs that longer waiting for a CPU does not explain.
+    fn unexplained(&self) -> impl Iterator<Item = f64> {
+        let waits = self.worse.iter().zip(self.cpu_wait.added(self.metric));
+        waits.map(|(worse, added)| worse - added.max(0.0))
+    }
+
     /// The distance of the best of the candidate's runs.
     fn least(&self) -> f64 {
-        self.worse.iter().copied().fold(f64::INFINITY, f64::min)
+        self.unexplained().fold(f64::INFINITY, f64::min)
     }
 
     /// The number of the baseline's runs with a value.
@@ -284,12 +296,16 @@ impl<'a> Contest<'a> {
 
     /// Whether each run of the candidate is worse by the rule for a single run.
     fn suspects(&self, thresholds: &Thresholds) -> bool {
-        self.judged_by(thresholds).is_some_and(|spread| {
-            let mut runs = self.worse.iter().zip(self.leverages().0);
-            runs.all(|(worse, leverage)| {
-                let reach = || spread.reach(thresholds.alpha, 1, leverage);
-                *worse >= thresholds.warning.ln_1p() && worse - reach() > thresholds.margin.ln_1p()
-            })
+        let judged_by = self.judged_by(thresholds);
+        let judged_by = judged_by.filter(|_| !self.cpu_wait.explains_all(self.metric));
+        judged_by.is_some_and(|spread| {
+            let runs = self.worse.iter().zip(self.unexplained());
+            runs.zip(self.leverages().0)
+                .all(|((worse, least), leverage)| {
+                    let reach = || spread.reach(thresholds.alpha, 1, leverage);
+                    *worse >= thresholds.warning.ln_1p()
+                        && least - reach() > thresholds.margin.ln_1p()
+                })
         })
     }
 
@@ -310,26 +326,43 @@ impl<'a> Contest<'a> {
         let Some(spread) = self.spread else {
             return row.because(self.few_runs(thresholds));
         };
-        let around = |reach: f64| ratio_bounds(direction, (estimate - reach, estimate + reach));
+        let around = |reach: f64| {
+            let bounds = (estimate - reach, estimate + reach);
+            self.cpu_wait.widened(self.metric, bounds)
+        };
         let leverage = self.leverages().1;
         let reach = spread.reach(thresholds.alpha, runs, leverage);
-        let bounds = around(reach);
+        let (least, most) = around(reach);
+        let bounds = ratio_bounds(direction, (least, most));
         row.ratio = Some(ratio_bounds(direction, (estimate, estimate)).lo);
         (row.lo, row.hi) = (Some(bounds.lo), Some(bounds.hi));
-        row.interval_95 = Some(around(spread.reach(0.025, runs, leverage)));
-        let needed = among.needed(&spread, self.most_leverage(), thresholds);
+        let reach_95 = spread.reach(0.025, runs, leverage);
+        row.interval_95 = Some(ratio_bounds(direction, around(reach_95)));
+        let waits = self.cpu_wait.added(self.metric).fold(0.0, f64::max);
+        let needed = among.needed(&spread, self.most_leverage(), thresholds) + waits;
         row.minimum_detectable_effect = Some(exp(needed) - 1.0);
         if self.judged_by(thresholds).is_none() {
             return row.because(self.few_runs(thresholds));
         }
-        let (verdict, found) = self.verdict((estimate, reach), p_value, thresholds);
+        let margin = thresholds.margin.ln_1p();
+        if self.cpu_wait.explains_all(self.metric) && estimate + reach > margin {
+            return row.because(Grounds::Gap(Gap::CpuWait));
+        }
+        let (verdict, found) = self.verdict((estimate, least, most), p_value, thresholds);
         let is_open = verdict == RowVerdict::Inconclusive && !self.needs_second(thresholds);
-        let remedy = is_open.then(|| remedy(&spread, needed, among, thresholds));
+        let is_waiting = estimate - reach > margin && least <= margin;
+        let remedy = is_open.then(|| match is_waiting {
+            true => Some(Remedy::FreeCpus(
+                self.cpu_wait.most_then(),
+                self.cpu_wait.mean(),
+            )),
+            false => remedy(&spread, needed, among, thresholds),
+        });
         let share = |ln: f64| exp(ln) - 1.0;
         let change = Change {
             estimate: share(estimate),
-            least: share(estimate - reach),
-            most: share(estimate + reach),
+            least: share(least),
+            most: share(most),
         };
         row.verdict = verdict;
         row.because(Grounds::Runs {
@@ -348,12 +381,11 @@ impl<'a> Contest<'a> {
 
     fn verdict(
         &self,
-        (estimate, reach): (f64, f64),
+        (estimate, lo, hi): (f64, f64, f64),
         p_value: f64,
         thresholds: &Thresholds,
     ) -> (RowVerdict, RunsFound) {
         let (margin, warning) = (thresholds.margin.ln_1p(), thresholds.warning.ln_1p());
-        let (lo, hi) = (estimate - reach, estimate + reach);
         if self.suspects(thresholds) {
             let runs = self.runs();
             if self.worse.len() < 2 {

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::gate::baseline::{BaselineCase, Measured};
 use crate::gate::judgement::Outcome;
-use crate::gate::reason::Remark;
 use crate::gate::reason::{Gap, RunsFound};
+use crate::gate::reason::{Remark, Remedy};
 use crate::record::Environment;
 
 /// A run of which the median response time of each case is `exp` of the given logarithm, times that
@@ -325,4 +325,86 @@ fn one_narrow_alarm_among_many_cases_may_be_chance_and_many_are_not() {
     );
     let judgement = judged(&held, &[0.12; 100], Some(&[0.12; 100]));
     assert_eq!(judgement.reasons.len(), 100);
+}
+
+/// Steady runs that waited for a CPU for this share of the time.
+fn waiting(held: f64) -> Baseline {
+    let mut baseline = steady(8);
+    for run in &mut baseline.runs {
+        for case in run.cases.values_mut() {
+            case.cpu_wait = Some(held);
+        }
+    }
+    baseline
+}
+
+/// The judgement of two runs that are worse by `worse` and waited for a share of the time.
+fn judged_after_waiting(baseline: &Baseline, metric: Metric, worse: f64, waited: f64) -> Judged {
+    let mut baseline = baseline.clone();
+    let mut first = run(100, &[worse]);
+    let runs = baseline.runs.iter_mut().chain([&mut first]);
+    for case in runs.flat_map(|run| run.cases.values_mut()) {
+        let measured = case.metrics.remove(&Metric::P50).unwrap();
+        case.metrics.insert(metric, measured);
+    }
+    first.cases.get_mut("case 00").unwrap().cpu_wait = Some(waited);
+    let candidate = Candidate {
+        first: &first,
+        second: Some(&first),
+        environment: &place(),
+        workload_hash: "abc",
+    };
+    judge(&baseline, &candidate)
+}
+
+#[test]
+fn slowdown_that_waiting_for_a_cpu_explains_is_no_alarm() {
+    use RowVerdict::{Critical, Inconclusive, Warning};
+    for (held, worse, waited, verdict) in [
+        // Half of the time waited triples a median at most: ln 3 = 1.10.
+        (0.0, 1.10, 0.5, Inconclusive),
+        (0.0, 1.20, 0.5, Warning),
+        (0.0, 1.40, 0.5, Critical),
+        // As much waiting as in the baseline explains nothing.
+        (0.5, 0.69, 0.5, Critical),
+        (0.5, 0.69, 0.1, Critical),
+        (0.0, 3.00, 0.9, Inconclusive),
+        (0.9, 3.00, 0.9, Critical),
+    ] {
+        let judgement = judged_after_waiting(&waiting(held), Metric::P50, worse, waited);
+        assert_eq!(
+            judgement.rows[0].verdict, verdict,
+            "{held}, {worse}, {waited}: {judgement:#?}"
+        );
+    }
+    // And halves a throughput at most.
+    for (worse, verdict) in [(0.69, Inconclusive), (0.80, Warning)] {
+        let judgement = judged_after_waiting(&waiting(0.0), Metric::Throughput, -worse, 0.5);
+        assert_eq!(
+            judgement.rows[0].verdict, verdict,
+            "{worse}: {judgement:#?}"
+        );
+    }
+    let judgement = judged_after_waiting(&waiting(0.25), Metric::P50, 0.4, 0.5);
+    let Grounds::Runs { remedy, .. } = &judgement.rows[0].evidence else {
+        panic!("{judgement:#?}");
+    };
+    assert_eq!(*remedy, Some(Remedy::FreeCpus(0.25, 0.5)));
+}
+
+#[test]
+fn speedup_that_less_waiting_explains_is_not_called_faster() {
+    let faster =
+        |waited| judged_after_waiting(&waiting(0.5), Metric::P50, -0.5, waited).rows[0].verdict;
+    assert_eq!(faster(0.5), RowVerdict::Faster);
+    assert_eq!(faster(0.1), RowVerdict::Inconclusive);
+}
+
+#[test]
+fn p99_is_not_judged_worse_when_more_operations_waited() {
+    let judgement = judged_after_waiting(&waiting(0.01), Metric::P99, 2.0, 0.1);
+    assert_eq!(judgement.rows[0].evidence, Grounds::Gap(Gap::CpuWait));
+    assert_eq!(judgement.rows[0].verdict, RowVerdict::Inconclusive);
+    let judgement = judged_after_waiting(&waiting(0.01), Metric::P99, 2.0, 0.02);
+    assert_eq!(judgement.rows[0].verdict, RowVerdict::Critical);
 }
