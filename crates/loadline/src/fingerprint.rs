@@ -16,6 +16,9 @@ pub(crate) fn read() -> Environment {
     Environment {
         cpu_model: field(&cpuinfo, "model name"),
         cores,
+        cpus: fs::read_to_string("/proc/self/status")
+            .ok()
+            .and_then(|status| field(&status, "Cpus_allowed_list")),
         cgroup_quota_cores: quota(),
         kernel: first_line("/proc/sys/kernel/osrelease"),
         memory_bytes: kibibytes(&meminfo, "MemTotal"),

@@ -182,6 +182,7 @@ fn environment(records: &[&Record]) -> Environment {
     Environment {
         cpu_model: common(records, |place| &place.cpu_model),
         cores: common(records, |place| &place.cores),
+        cpus: common(records, |place| &place.cpus),
         cgroup_quota_cores: common(records, |place| &place.cgroup_quota_cores),
         kernel: common(records, |place| &place.kernel),
         memory_bytes: common(records, |place| &place.memory_bytes),

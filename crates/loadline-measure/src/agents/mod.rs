@@ -63,6 +63,9 @@ pub struct LostAgent {
     pub rank: u64,
     /// The reason, as part of a sentence without its full stop.
     pub reason: String,
+    /// The identifier of its own run, whose keys can be left on the target; `None` if it removed them, or had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
 }
 
 /// The part of one agent in a case.

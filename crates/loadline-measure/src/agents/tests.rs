@@ -330,6 +330,98 @@ fn agents_on_one_machine_are_found_by_its_boot() {
 }
 
 #[test]
+fn agents_with_cpus_of_their_own_share_a_machine_and_agents_on_one_cpu_crowd_it() {
+    for (cpus, agents, cores) in [
+        (["0", "1", "2-3"], vec![0, 1, 2], Some(4)),
+        (["0", "1", "1"], vec![1, 2], Some(1)),
+        (["0-1", "1", "1"], vec![0, 1, 2], Some(2)),
+        // Not a list, so the number of CPUs counts.
+        (["0", "1", "1-"], vec![0, 1, 2], Some(2)),
+    ] {
+        let mut parts: Vec<Part> = ["a", "bb", "ccc"]
+            .map(|name| part(name, case(&[vec![1_000; 300]], START)))
+            .into();
+        for (part, cpus) in parts.iter_mut().zip(cpus) {
+            let environment = &mut part.record.environment;
+            environment.boot_id = Some("same".into());
+            environment.cpus = Some(cpus.into());
+        }
+        let found = merge(&parts, Run::default()).unwrap().found;
+        let mut shared = found
+            .iter()
+            .filter(|found| found.rule() == Rule::AgentsOnOneHost);
+        let crowded = agents.len() as u64 > cores.unwrap_or(0);
+        let expected = AgentsFlaw::OneHost {
+            threads: agents.len() as u64,
+            agents,
+            cores,
+        };
+        let severity = if crowded {
+            Severity::Warning
+        } else {
+            Severity::Info
+        };
+        let first = shared.next().unwrap();
+        assert_eq!(
+            (&first.flaw, first.severity),
+            (&Flaw::Agents(expected), severity),
+            "{cpus:?}"
+        );
+        assert_eq!(shared.next(), None);
+    }
+}
+
+#[test]
+fn clock_that_is_known_less_exactly_than_the_median_is_found() {
+    for (bound_ns, is_found) in [(900, false), (40_000, true)] {
+        let mut parts = two();
+        for (part, rank) in parts.iter_mut().zip(0..) {
+            part.record.run.agent = Some(Membership {
+                rank,
+                agents: 2,
+                clock_bound_ns: bound_ns * rank,
+                ..Membership::default()
+            });
+        }
+        let merged = merge(&parts, Run::default()).unwrap();
+        let p50_ns = merged.record.cases[0].response_time_ns.p50.unwrap();
+        let found = merged
+            .found
+            .into_iter()
+            .find(|found| found.rule() == Rule::AgentClocks);
+        let expected = AgentsFlaw::Clock {
+            agent: 1,
+            bound_ns,
+            p50_ns,
+        };
+        let expected = is_found.then_some(Flaw::Agents(expected));
+        assert_eq!(found.map(|found| found.flaw), expected);
+    }
+}
+
+#[test]
+fn limits_of_an_agent_are_kept_with_its_number() {
+    let mut parts = two();
+    let limit = |rule| Finding {
+        rule,
+        severity: Severity::Warning,
+        scope: "db, get".into(),
+        evidence: "it is at its limit".into(),
+        what_to_do: String::new(),
+    };
+    let limits = [Rule::Quota, Rule::NetworkLimit].map(limit);
+    parts[1].record.doctor.extend(limits);
+    let merged = merge(&parts, Run::default()).unwrap().record;
+    let found: Vec<(&Rule, &str)> = merged
+        .doctor
+        .iter()
+        .map(|found| (&found.rule, found.scope.as_str()))
+        .collect();
+    let scope = "agent 1, db, get";
+    assert_eq!(found, [(&Rule::Quota, scope), (&Rule::NetworkLimit, scope)]);
+}
+
+#[test]
 fn findings_of_agents_are_kept_where_other_agents_do_not_cause_them() {
     let finding = |rule: Rule, evidence: &str| Finding {
         rule,

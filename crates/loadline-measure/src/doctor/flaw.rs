@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Rule, Severity, Throttled};
+use super::{NetworkUse, Rule, Severity, Throttled};
 use crate::metric::Metric;
 use crate::record::{CpuPauses, Link, Stall, StallCause};
 
@@ -186,6 +186,10 @@ pub enum ResultFlaw {
 pub enum ActivityFlaw {
     /// The CPU quota of the server's control group stopped it.
     Throttled(Throttled),
+    /// The CPU quota of the load generator's control group stopped it.
+    GeneratorThrottled(Throttled),
+    /// A network device of the load generator was near its speed.
+    NetworkLimit(NetworkUse),
     /// Tasks waited for a CPU.
     Contention {
         /// Share of the time in which tasks of the machine waited, if it is large.
@@ -454,6 +458,15 @@ pub enum AgentsFlaw {
     },
     /// The share of the time in which all agents measured, of that in which any of them did.
     Apart(f64),
+    /// The clock of an agent is known less exactly than the median response time.
+    Clock {
+        /// The rank of the agent whose clock is known least exactly.
+        agent: u64,
+        /// The largest possible error of its clock.
+        bound_ns: u64,
+        /// The median response time of all agents.
+        p50_ns: u64,
+    },
 }
 
 /// The reason why hits took longer than misses.
@@ -528,7 +541,8 @@ impl ResultFlaw {
 impl ActivityFlaw {
     fn rule(&self) -> Rule {
         match self {
-            Self::Throttled(_) => Rule::Quota,
+            Self::Throttled(_) | Self::GeneratorThrottled(_) => Rule::Quota,
+            Self::NetworkLimit(_) => Rule::NetworkLimit,
             Self::Contention { .. } => Rule::Contention,
             Self::ServerBusyElsewhere { .. } => Rule::ServerBusyElsewhere,
             Self::OtherClients(_) => Rule::OtherClients,
@@ -605,6 +619,7 @@ impl AgentsFlaw {
             Self::SlowerRate { .. } | Self::SlowerTimes { .. } => Rule::SlowerAgent,
             Self::OneHost { .. } => Rule::AgentsOnOneHost,
             Self::Apart(_) => Rule::AgentsApart,
+            Self::Clock { .. } => Rule::AgentClocks,
         }
     }
 }

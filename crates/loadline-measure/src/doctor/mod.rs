@@ -86,6 +86,10 @@ pub struct Observed {
     pub server_wait: Option<f64>,
     /// Number of times that the CPU quota of the server's control group stopped it, if it runs on the same machine.
     pub server_throttled: Option<Throttled>,
+    /// Number of times that the CPU quota of the generator's control group stopped it.
+    pub generator_throttled: Option<Throttled>,
+    /// Use of the network device on the way to the server that was closest to its speed.
+    pub network: Option<NetworkUse>,
     /// Persistence that the server has on, such as "appendonly yes".
     pub persistence: Vec<String>,
     /// Keys that the server evicted during the run.
@@ -149,6 +153,17 @@ pub struct Evidence {
     slow_rounds: Option<SlowRounds>,
     /// Observations of the server and the machine.
     observed: Observed,
+}
+
+/// Use of a network device of the load generator, by all programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkUse {
+    /// The name of the device.
+    pub device: String,
+    /// The speed that it states, in bytes per second in each direction.
+    pub speed: u64,
+    /// Bytes per second in the busier direction.
+    pub used: u64,
 }
 
 /// Periods of a control group with a CPU quota.

@@ -95,6 +95,10 @@ vocabulary! {
         AgentsOnOneHost = "LL044",
         /// Load generators did not measure at the same time.
         AgentsApart = "LL045",
+        /// Clocks of load generators are known less exactly than response times.
+        AgentClocks = "LL046",
+        /// A network device was near its speed.
+        NetworkLimit = "LL047",
     }
 }
 
@@ -159,7 +163,7 @@ impl Rule {
             | Self::MemoryLimit
             | Self::OutputLimit
             | Self::Watched => Class::Server,
-            Self::LinkOff | Self::Jitter | Self::Distance => Class::Path,
+            Self::LinkOff | Self::Jitter | Self::Distance | Self::NetworkLimit => Class::Path,
             Self::ArmsDiffer
             | Self::HitSlowerThanMiss
             | Self::AcrossASocket
@@ -168,7 +172,9 @@ impl Rule {
             | Self::ClusterSettings
             | Self::ClusterSlots
             | Self::ClusterMoving => Class::Cluster,
-            Self::SlowerAgent | Self::AgentsOnOneHost | Self::AgentsApart => Class::Agents,
+            Self::SlowerAgent | Self::AgentsOnOneHost | Self::AgentsApart | Self::AgentClocks => {
+                Class::Agents
+            }
             Self::NotExamined => Class::NotExamined,
             Self::Other(_) => Class::Unknown,
         }

@@ -8,7 +8,7 @@ use crate::metric::Metric;
 pub const CLOCK_READS: u64 = 1_000;
 
 /// All rules about one case.
-pub(super) const RULES: [fn(&Evidence) -> Option<Diagnosis>; 17] = [
+pub(super) const RULES: [fn(&Evidence) -> Option<Diagnosis>; 18] = [
     connection_per_operation,
     counts_differ,
     generator_bound,
@@ -20,6 +20,7 @@ pub(super) const RULES: [fn(&Evidence) -> Option<Diagnosis>; 17] = [
     reads_miss,
     server_busy_elsewhere,
     other_clients,
+    network_limit,
     block_too_short,
     no_steady_state,
     overloaded,
@@ -44,6 +45,8 @@ const LAG_SHARE: f64 = 0.1;
 const PRESSURE: f64 = 0.1;
 /// The share of the time that generator and server can wait for a CPU without a finding.
 const RUN_QUEUE_WAIT: f64 = 0.05;
+/// The share of its speed above which a network device can be the limit. Headers and gaps between frames take up to 5 %.
+const NETWORK: f64 = 0.8;
 /// The largest share of misses among reads that should hit.
 const MISSES: f64 = 0.01;
 /// The shortest reliable block.
@@ -128,10 +131,20 @@ fn late_starts(seen: &Evidence) -> Option<Diagnosis> {
         .then(|| seen.diagnosis(Severity::Warning, late))
 }
 
-/// The server's own quota, which looks like contention: it waits although CPUs are free.
+/// The quota of the server or of the generator, which looks like contention: it waits although CPUs are free. Both can
+/// be in one control group, so only one of them is named.
 fn throttled(seen: &Evidence) -> Option<Diagnosis> {
-    let periods = seen.observed.server_throttled.filter(Throttled::is_limit)?;
-    Some(seen.diagnosis(Severity::Warning, ActivityFlaw::Throttled(periods)))
+    let limit = |periods: Option<Throttled>| periods.filter(Throttled::is_limit);
+    let server = limit(seen.observed.server_throttled).map(ActivityFlaw::Throttled);
+    let generator = || limit(seen.observed.generator_throttled);
+    let flaw = server.or_else(|| generator().map(ActivityFlaw::GeneratorThrottled))?;
+    Some(seen.diagnosis(Severity::Warning, flaw))
+}
+
+fn network_limit(seen: &Evidence) -> Option<Diagnosis> {
+    let network = seen.observed.network.clone();
+    let network = network.filter(|network| network.used as f64 > NETWORK * network.speed as f64)?;
+    Some(seen.diagnosis(Severity::Warning, ActivityFlaw::NetworkLimit(network)))
 }
 
 fn contention(seen: &Evidence) -> Option<Diagnosis> {

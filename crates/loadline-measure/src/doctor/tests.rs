@@ -63,6 +63,8 @@ fn clean() -> Evidence {
             run_queue_wait: Some(0.02),
             server_wait: Some(0.02),
             server_throttled: None,
+            generator_throttled: None,
+            network: None,
             persistence: Vec::new(),
             evicted_keys: Some(0),
             swapped_bytes: Some(0),
@@ -783,4 +785,42 @@ fn quota_of_the_server_is_its_limit_and_no_contention() {
     assert_eq!(found[0].rule(), Rule::Quota);
     assert_eq!(found[0].flaw, ActivityFlaw::Throttled(throttled).into());
     assert_eq!(found_by(3)[0].rule(), Rule::Contention);
+}
+
+#[test]
+fn limits_of_the_load_generator_are_found() {
+    let found = |observed: Observed| {
+        let evidence = Evidence::of_scope(String::new(), 0, observed);
+        let found = rules::RULES.iter().filter_map(|rule| rule(&evidence));
+        let found = found.filter(|found| found.rule() != Rule::TooFewSamples);
+        found.map(|found| found.flaw).collect::<Vec<Flaw>>()
+    };
+    let periods = |throttled| Throttled {
+        periods: 76,
+        throttled,
+    };
+    let quota = |server, generator| Observed {
+        server_throttled: Some(periods(server)),
+        generator_throttled: Some(periods(generator)),
+        ..Observed::default()
+    };
+    let own = ActivityFlaw::GeneratorThrottled(periods(51)).into();
+    assert_eq!(found(quota(3, 51)), [own]);
+    // They can be in one control group.
+    let server = ActivityFlaw::Throttled(periods(50)).into();
+    assert_eq!(found(quota(50, 51)), [server]);
+    assert_eq!(found(quota(3, 3)), []);
+
+    let network = |used| NetworkUse {
+        device: "eth0".to_owned(),
+        speed: 125_000_000,
+        used,
+    };
+    let of = |used| Observed {
+        network: Some(network(used)),
+        ..Observed::default()
+    };
+    assert_eq!(found(of(100_000_000)), []);
+    let limit = ActivityFlaw::NetworkLimit(network(101_000_000)).into();
+    assert_eq!(found(of(101_000_000)), [limit]);
 }

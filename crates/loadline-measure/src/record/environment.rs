@@ -12,6 +12,9 @@ pub struct Environment {
     pub cpu_model: Option<String>,
     /// Logical CPUs that the run could use.
     pub cores: Option<u64>,
+    /// Numbers of those CPUs as a list of the kernel, such as `0-3,8`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
     /// The cgroup's quota in CPUs.
     pub cgroup_quota_cores: Option<f64>,
     /// Name and release of the kernel.

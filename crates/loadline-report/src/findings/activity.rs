@@ -1,6 +1,7 @@
 //! Other activity of the server or its machine.
 
 use loadline_measure::doctor::ActivityFlaw;
+use loadline_measure::words;
 
 use super::{joined, percent};
 
@@ -9,6 +10,16 @@ pub(super) fn evidence(flaw: &ActivityFlaw) -> String {
         ActivityFlaw::Throttled(seen) => format!(
             "The CPU quota of the server's control group stopped it in {} of {} periods: the quota is the server's limit, and the waits are in its tail.",
             seen.throttled, seen.periods
+        ),
+        ActivityFlaw::GeneratorThrottled(seen) => format!(
+            "The CPU quota of the load generator's control group stopped it in {} of {} periods, so it is part of the limit, and its waits are in the tail.",
+            seen.throttled, seen.periods
+        ),
+        ActivityFlaw::NetworkLimit(network) => format!(
+            "The network device {} carried {} in one direction, of {} that it states: the network can be the limit.",
+            network.device,
+            words::bits_per_second(network.used),
+            words::bits_per_second(network.speed),
         ),
         ActivityFlaw::Contention { pressure, waited } => contention(*pressure, *waited),
         ActivityFlaw::ServerBusyElsewhere {
@@ -38,6 +49,12 @@ pub(super) fn advice(flaw: &ActivityFlaw) -> &'static str {
     match flaw {
         ActivityFlaw::Throttled(_) => {
             "Give the server more CPU time (cpu.max or cpu.cfs_quota_us of its control group, the CPU limit of its container), or report the figures as those of this quota."
+        }
+        ActivityFlaw::GeneratorThrottled(_) => {
+            "Give the load generator more CPU time (cpu.max or cpu.cfs_quota_us of its control group, the CPU limit of its container), or use fewer --threads and more --agents."
+        }
+        ActivityFlaw::NetworkLimit(_) => {
+            "Use smaller values or a faster network, or run --agents on several machines if the server's network is faster than this one."
         }
         ActivityFlaw::Contention { .. } => {
             "Stop other programs on this machine, or pin server and generator to separate CPUs. Tails include scheduling delays. A ratio is quoted only where A against A, in the same rounds, would be level within 20 %."

@@ -42,6 +42,15 @@ pub(super) fn evidence(flaw: &AgentsFlaw) -> String {
             "The agents measured together for {} of the time in which any of them did; rates are operations per second of the latter.",
             percent(*share)
         ),
+        AgentsFlaw::Clock {
+            agent,
+            bound_ns,
+            p50_ns,
+        } => format!(
+            "The clock of agent {agent} is known to {}, and the p50 is {}: agents can start further apart than a response time.",
+            words::duration(*bound_ns as f64),
+            words::duration(*p50_ns as f64),
+        ),
     }
 }
 
@@ -52,6 +61,9 @@ pub(super) fn advice(flaw: &AgentsFlaw) -> &'static str {
         }
         AgentsFlaw::OneHost { .. } => {
             "Use a machine for each agent, or one agent with more --threads: agents on one machine compete for its CPUs and its network."
+        }
+        AgentsFlaw::Clock { .. } => {
+            "Use a coordinator that is closer to the agents. Rates and percentiles stay exact; times of different agents cannot be compared more finely."
         }
         AgentsFlaw::Apart(_) => {
             "Start the agents at the same time and synchronize their clocks; the server carried the full load only while all of them ran."

@@ -1,7 +1,7 @@
 use loadline_measure::Metric;
 use loadline_measure::doctor::{
     ActivityFlaw, AgentsFlaw, Batched, ClusterFlaw, EnginesFlaw, FlowFlaw, HitReason, LoadFlaw,
-    PairFlaw, ResultFlaw, SetupFlaw, SlowRounds, Throttled, Work,
+    NetworkUse, PairFlaw, ResultFlaw, SetupFlaw, SlowRounds, Throttled, Work,
 };
 use loadline_measure::record::{CpuPauses, Link, Scheduling, Stall, StallCause};
 
@@ -184,6 +184,18 @@ fn other_activity_has_its_figures() {
         throttled: 51,
     };
     assert_evidence([
+        (
+            ActivityFlaw::GeneratorThrottled(throttled),
+            "The CPU quota of the load generator's control group stopped it in 51 of 76 periods, so it is part of the limit, and its waits are in the tail.",
+        ),
+        (
+            ActivityFlaw::NetworkLimit(NetworkUse {
+                device: "eth0".to_owned(),
+                speed: 1_250_000_000,
+                used: 1_150_000_000,
+            }),
+            "The network device eth0 carried 9.20 Gbit/s in one direction, of 10.0 Gbit/s that it states: the network can be the limit.",
+        ),
         (
             contention(Some(0.5), None),
             "Tasks waited for a CPU 50 % of the time (pressure stall).",
@@ -678,6 +690,14 @@ fn flaws_of_several_load_generators_have_their_figures() {
         (
             AgentsFlaw::Apart(0.4),
             "The agents measured together for 40 % of the time in which any of them did; rates are operations per second of the latter.",
+        ),
+        (
+            AgentsFlaw::Clock {
+                agent: 2,
+                bound_ns: 837_000,
+                p50_ns: 99_500,
+            },
+            "The clock of agent 2 is known to 837 us, and the p50 is 99.5 us: agents can start further apart than a response time.",
         ),
     ]);
 }

@@ -1,5 +1,6 @@
 //! All forms of made-up records.
 
+mod agents;
 mod baselines;
 mod browser;
 mod capacity;

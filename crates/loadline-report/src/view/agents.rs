@@ -4,7 +4,7 @@ use loadline_measure::record::{AgentCase, Record};
 use loadline_measure::words;
 
 use super::cases::{percentile, shown};
-use crate::document::{Block, Column, Row, RowGroup, Section, Table};
+use crate::document::{Block, Column, Item, Row, RowGroup, Section, Table, Tone};
 
 /// A table with a row for each agent and case; nothing for a single load generator.
 pub(super) fn section(record: &Record) -> Option<Section> {
@@ -17,9 +17,6 @@ pub(super) fn section(record: &Record) -> Option<Section> {
         }
     });
     let groups: Vec<RowGroup> = groups.filter(|group| !group.rows.is_empty()).collect();
-    if groups.is_empty() {
-        return None;
-    }
     let columns = vec![
         Column::text("agent", 0),
         Column::figure("ops/s", 0),
@@ -34,7 +31,28 @@ pub(super) fn section(record: &Record) -> Option<Section> {
         columns,
         groups,
     };
-    Section::new("Agents", vec![Block::Table(table)])
+    let table = (!table.groups.is_empty()).then_some(Block::Table(table));
+    let left = Block::List(left_keys(record));
+    Section::new("Agents", table.into_iter().chain([left]).collect())
+}
+
+/// The keys of lost agents that can be left on the target.
+fn left_keys(record: &Record) -> Vec<Item> {
+    let target = record
+        .cases
+        .first()
+        .map(|case| case.subject.target.as_str());
+    let target = target.unwrap_or("TARGET");
+    let lost = record.lost_agents.iter();
+    let left = lost.filter_map(|lost| {
+        let run = lost.run.as_ref()?;
+        let text = format!(
+            "Keys of agent {} can be left on the target; `loadline clean {target} --run {run}` removes them.",
+            lost.rank
+        );
+        Some(Item::new(Tone::Plain, &text))
+    });
+    left.collect()
 }
 
 fn row(rank: u64, part: &AgentCase) -> Row {

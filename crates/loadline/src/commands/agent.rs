@@ -98,6 +98,7 @@ pub(super) fn lead(agents: u32, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let leading = Leading::start(coordinator.again()?, terms)?;
     let id = AgentId {
         run: membership.run.clone(),
+        own_run: plan::new_run_id(),
         rank: 0,
         agents,
     };
@@ -151,6 +152,7 @@ fn follow(agent: &Agent<'_>) -> anyhow::Result<ExitCode> {
     let plan = shared.resolve(membership.rank, agent.login, agent.tls, &surroundings())?;
     let id = AgentId {
         run: membership.run.clone(),
+        own_run: plan::new_run_id(),
         rank: membership.rank,
         agents: shared.agents,
     };
@@ -225,6 +227,7 @@ fn take_part(
         rank: id.rank,
         incarnation: rand::rng().random(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        run: id.own_run.clone(),
         plan: digest_of(json),
         lease: shared.lease(),
     };
@@ -324,6 +327,7 @@ impl Finishing<'_> {
             .map(|lost| LostAgent {
                 rank: lost.rank.into(),
                 reason: lost.to_string(),
+                run: lost.run.clone(),
             })
             .collect();
         if outcome.is_stopped {

@@ -185,7 +185,10 @@ pub(crate) fn record<'s>(
     let begun = Instant::now();
     make_room(plan)?;
     make_profiles(plan)?;
-    let run_id = plan::new_run_id();
+    let run_id = match &shell.group {
+        Some(group) => group.id().own_run.clone(),
+        None => plan::new_run_id(),
+    };
     let header = header(&run_id, plan.seed, described);
     let mut session = Session {
         shell,

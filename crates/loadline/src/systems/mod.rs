@@ -17,6 +17,7 @@ pub(crate) mod faulty;
 pub(crate) mod hints;
 mod keys;
 pub(crate) mod link;
+mod network;
 mod nodes;
 pub(crate) mod null;
 mod opened;

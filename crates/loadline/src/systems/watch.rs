@@ -9,6 +9,7 @@ use loadline_measure::doctor::{Observed, Throttled};
 use super::admin::Info;
 use super::cgroup;
 use super::counters::process;
+use super::network::Traffic;
 use super::opened::{Access, Opened};
 use crate::spelling::{Durability, Target};
 
@@ -27,6 +28,9 @@ pub(crate) struct Watch {
     since: Instant,
     stats: Info,
     throttled: Option<Throttled>,
+    /// The same of this process.
+    own_throttled: Option<Throttled>,
+    traffic: Traffic,
 }
 
 impl Opened {
@@ -36,6 +40,8 @@ impl Opened {
             since: Instant::now(),
             stats: self.counts(),
             throttled: self.throttled(),
+            own_throttled: own_throttled(),
+            traffic: Traffic::on_the_way_to(&self.nodes()),
         }
     }
 
@@ -62,6 +68,11 @@ impl Opened {
         let is_ours = self.target.is_ours();
         let stats = self.counts();
         let throttled = cgroup::between(watch.throttled, self.throttled());
+        let own = Observed {
+            generator_throttled: cgroup::between(watch.own_throttled, own_throttled()),
+            network: watch.traffic.since(),
+            ..Observed::default()
+        };
         let persistence = PERSISTENCE
             .iter()
             .filter_map(|(name, off)| persistence_of(name, off, self.setting(name)));
@@ -72,10 +83,7 @@ impl Opened {
             _ => persistence,
         };
         let Access::Server(server) = &mut self.access else {
-            return Observed {
-                persistence,
-                ..Observed::default()
-            };
+            return Observed { persistence, ..own };
         };
         Observed {
             persistence,
@@ -101,9 +109,14 @@ impl Opened {
                         .flatten()
                 })
                 .flatten(),
-            ..Observed::default()
+            ..own
         }
     }
+}
+
+/// The number of times that the CPU quota of this process' control group stopped it so far.
+fn own_throttled() -> Option<Throttled> {
+    cgroup::throttled(std::process::id().into())
 }
 
 /// The setting `name` with its `value`, unless that is `off`.

@@ -167,6 +167,14 @@ fn killed_agent_stops_the_run_and_no_figure_is_a_result() {
     let record = site.record();
     assert!(record.run.cut_short && record.findings.is_empty());
     assert_eq!(record.lost_agents[0].rank, 1);
+    let url = site.target.url();
+    let run = record.lost_agents[0].run.as_deref().unwrap();
+    let clean = ["clean", &url, "--run", run];
+    let named = format!("`loadline {}`", clean.join(" "));
+    assert!(ended.stdout.contains(&named), "{}", ended.stdout);
+    assert!(site.target.says("DBSIZE", ":200"));
+    site.dir.run(&clean).succeeded();
+    assert!(site.target.says("DBSIZE", ":0"));
     // The part of the other agent is there.
     assert_eq!(record.agents.len(), 1);
     assert!(record.cases[0].ops > 100);

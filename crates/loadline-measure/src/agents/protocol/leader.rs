@@ -60,6 +60,8 @@ pub struct Leader<T> {
 #[derive(Debug)]
 struct Seat<T> {
     incarnation: Option<u64>,
+    /// The identifier of its own run.
+    run: Option<String>,
     inbox: Inbox<Said<T>>,
     heard: Duration,
     round_trip: Duration,
@@ -98,6 +100,7 @@ impl<T: Default + PartialEq + for<'t> AddAssign<&'t T>> Leader<T> {
     pub fn new(terms: Terms, now: Duration) -> Self {
         let seat = |_| Seat {
             incarnation: None,
+            run: None,
             inbox: Inbox::default(),
             heard: now,
             round_trip: Duration::ZERO,
@@ -155,8 +158,10 @@ impl<T: Default + PartialEq + for<'t> AddAssign<&'t T>> Leader<T> {
         match said {
             Said::Join {
                 version,
+                run,
                 round_trip_ns,
             } => {
+                seat.run = Some(run);
                 seat.round_trip = Duration::from_nanos(round_trip_ns).min(LONGEST_ROUND_TRIP);
                 if version != self.terms.version {
                     self.lose(now, index, Cause::Version(version));
@@ -285,7 +290,9 @@ impl<T: Default + PartialEq + for<'t> AddAssign<&'t T>> Leader<T> {
         }
         seat.is_lost = true;
         let rank = u32::try_from(index).expect("there are as many seats as ranks");
-        self.lost.push(Lost { rank, cause });
+        // An agent that has ended has removed its keys.
+        let run = seat.run.clone().filter(|_| !seat.has_ended);
+        self.lost.push(Lost { rank, cause, run });
         let left = self.seats.iter().filter(|seat| !seat.is_lost).count();
         if (left as u64) < u64::from(self.terms.fewest) && !self.is_stopped {
             let lost: Vec<String> = self.lost.iter().map(ToString::to_string).collect();
@@ -424,6 +431,7 @@ mod tests {
     fn join(version: &str) -> Said<Ops> {
         Said::Join {
             version: version.to_owned(),
+            run: "run".to_owned(),
             round_trip_ns: 1_000_000,
         }
     }
@@ -497,6 +505,7 @@ mod tests {
             let mut leader = leader(1);
             let joined = Said::Join {
                 version: "1".to_owned(),
+                run: "run".to_owned(),
                 round_trip_ns: trip_ms * 1_000_000,
             };
             hear(&mut leader, 0, [joined, Said::Ready { case: 0 }]);

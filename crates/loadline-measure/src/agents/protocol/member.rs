@@ -25,6 +25,8 @@ pub struct Identity {
     pub incarnation: u64,
     /// Version of Loadline.
     pub version: String,
+    /// The identifier of its own run.
+    pub run: String,
     /// Digest of its plan.
     pub plan: String,
     /// Time without contact after which it stops.
@@ -140,6 +142,7 @@ impl<T> Member<T> {
             self.has_joined = true;
             self.say(Said::Join {
                 version: self.identity.version.clone(),
+                run: self.identity.run.clone(),
                 round_trip_ns: nanoseconds(self.clock.longest_trip()),
             });
         }

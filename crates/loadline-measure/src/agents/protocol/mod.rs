@@ -65,6 +65,8 @@ pub enum Said<T> {
     Join {
         /// Version of Loadline.
         version: String,
+        /// The identifier of its own run, which is part of its keys.
+        run: String,
         /// Its longest round trip to the coordinator, in nanoseconds.
         round_trip_ns: u64,
     },
@@ -133,6 +135,8 @@ pub struct Lost {
     pub rank: u32,
     /// The reason.
     pub cause: Cause,
+    /// The identifier of its own run, if its keys can be left on the target.
+    pub run: Option<String>,
 }
 
 /// The reason why an agent was lost.

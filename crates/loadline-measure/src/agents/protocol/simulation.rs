@@ -186,6 +186,7 @@ impl World {
                         rank,
                         incarnation: rng.random(),
                         version: "1".to_owned(),
+                        run: format!("run-{rank}"),
                         plan: "plan".to_owned(),
                         lease: LEASE,
                     };

@@ -179,7 +179,11 @@ fn parts(outcome: &mut Outcome, mut read: impl FnMut(u32) -> Result<Record, Stri
             }),
             Err(why) => {
                 let cause = Cause::Failed(format!("its record cannot be read ({why})"));
-                outcome.lost.push(Lost { rank, cause });
+                outcome.lost.push(Lost {
+                    rank,
+                    cause,
+                    run: None,
+                });
                 outcome.is_stopped = true;
             }
         }

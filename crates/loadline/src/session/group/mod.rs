@@ -22,6 +22,8 @@ pub(crate) use member::Identity;
 pub(crate) struct AgentId {
     /// The name of the common run.
     pub(crate) run: String,
+    /// The identifier of its own run, which is part of its keys.
+    pub(crate) own_run: String,
     pub(crate) rank: u32,
     pub(crate) agents: u32,
 }
