@@ -68,6 +68,12 @@ vocabulary! {
         Refused = "refused",
         /// The server is a replica for a time, and refuses writes with READONLY.
         ReadOnly = "read-only",
+        /// The server closes the connections of its clients, which are notified later.
+        SlowClose = "slow-close",
+        /// The process ends with SIGKILL, is started again, and refuses commands with LOADING until it has read its data.
+        Loading = "loading",
+        /// Slots of a master are moved to another one, key by key.
+        SlotsMoved = "slots-moved",
         /// The server closes connections, and has as many clients as it takes for a time.
         MaxClients = "max-clients",
         /// A replica ends with SIGKILL.

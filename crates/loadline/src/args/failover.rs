@@ -43,6 +43,9 @@ Faults:
   With --fault only:
   half-open    the server's end of a connection is closed, and the client is not notified
   refused      connections are closed, and new ones are refused for 1 s
+  slow-close   the server closes all connections, and clients are notified 1 s later
+  loading      SIGKILL, and the server reads its data for about 1 s (LOADING; standalone only)
+  slots-moved  slots of a master are moved to another one, key by key (cluster only)
   read-only    the server is a replica for 1 s and refuses writes (standalone, replica only)
   max-clients  connections are closed, and the server takes no clients for 1 s (not sentinel,
                embedded)

@@ -1,6 +1,7 @@
 //! The servers of a topology for `loadline failover`: started on loopback, ended with this value, and brought back after
 //! one of them was killed.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use loadline_client::cluster::{self, Node, slot_of};
 use loadline_client::sentinel::Role;
-use loadline_client::{Address, OwnedReply, RetryPolicy, Tls, blocking};
+use loadline_client::{Address, OwnedReply, RetryPolicy, Tls};
 use loadline_measure::failover::{Fault, ReadFrom, Topology};
 use loadline_measure::record::ServerEnvironment;
 
@@ -20,8 +21,10 @@ use super::divide::Divide;
 use super::drivers::SentinelConfig;
 use super::environment::described;
 use super::faulty::FaultyPath;
+use super::ruled::Ruled;
 use super::sentinel::sentinel;
 use super::servers::{Child, ClusterChild, SentinelChildren, Storage};
+use super::slots::move_slot;
 use crate::exit::{Exit, Failure};
 use crate::spelling::{self, Durability, Server};
 
@@ -128,6 +131,11 @@ impl Site {
                     divide.keep_client_from([&*replica])?;
                 }
                 Servers::Pair { master, replica }
+            }
+            _ if *fault == Fault::Loading => {
+                let mut child = spawn()?;
+                child.load_slowly()?;
+                Servers::One(child)
             }
             _ => Servers::One(spawn()?),
         };
@@ -406,6 +414,34 @@ impl Site {
         closed
     }
 
+    /// Moves the slots of `tags` that belong to the victim to another master in about `time`. Returns their number.
+    ///
+    /// # Errors
+    /// If a server refuses, or if `interrupt` was set meanwhile.
+    ///
+    /// # Panics
+    /// If it is not a cluster.
+    pub(crate) fn move_slots(
+        &self,
+        tags: &[String],
+        time: Duration,
+        interrupt: &AtomicBool,
+    ) -> Result<u64, Failure> {
+        let Servers::Cluster(cluster) = &self.servers else {
+            unreachable!("it has slots");
+        };
+        let slots = tags.iter().map(|tag| slot_of(tag.as_bytes()));
+        let slots: BTreeSet<u16> = slots
+            .filter(|slot| ClusterChild::first_owner(*slot) == 0)
+            .collect();
+        let masters = cluster.masters();
+        let count = slots.len() as u32;
+        for slot in slots {
+            move_slot(slot, masters, time / count, interrupt)?;
+        }
+        Ok(count.into())
+    }
+
     /// Ends a replica of the victim with SIGKILL.
     ///
     /// # Panics
@@ -460,33 +496,7 @@ impl CutOff<'_> {
     }
 }
 
-/// A master that gives its place up, and a connection to it that stays.
-struct Ruled {
-    server: Server,
-    connection: blocking::Connection,
-}
-
 impl Ruled {
-    fn open(server: &Server) -> Result<Self, Failure> {
-        let connection = Endpoint::local(server.clone())
-            .open()
-            .map_err(|error| Failure::unavailable(format!("{server}: {error}.")))?;
-        let server = server.clone();
-        Ok(Self { server, connection })
-    }
-
-    fn tell(&mut self, words: &[&str]) -> Result<(), Failure> {
-        self.ask(words).map(drop)
-    }
-
-    fn ask(&mut self, words: &[&str]) -> Result<OwnedReply, Failure> {
-        let told = self.connection.run(command(words));
-        told.map_err(|error| {
-            let words = words.join(" ");
-            Failure::unavailable(format!("{}: {words} failed: {error}.", self.server))
-        })
-    }
-
     /// Lets `replica` listen in its place, and closes the connections of its clients: they find the new master where they
     /// look, as when a name moves.
     fn hand_over(&mut self, replica: &Child) -> Result<(), Failure> {

@@ -401,6 +401,46 @@ fn server_that_refuses_writes_or_clients_loses_and_repeats_nothing() {
 }
 
 #[test]
+fn server_that_reads_its_data_is_waited_for_and_loses_nothing() {
+    let words = "standalone --fault loading --duration 3s";
+    let (answer, report) = answer(&words.split(' ').collect::<Vec<_>>());
+    let trial = &answer.trials[0];
+    assert_eq!((trial.lost(), trial.durability.as_str()), (0, "process"));
+    let clocks = &trial.clocks;
+    let (ready, first_write) = (clocks.ready_ns.unwrap(), clocks.first_write_ns.unwrap());
+    // 10,000 pauses of at least 40 us.
+    assert!(ready > 400_000_000, "{report}");
+    assert!(first_write < ready + 500_000_000, "{report}");
+    assert!(report.contains("(LOADING)"), "{report}");
+}
+
+#[test]
+fn late_end_of_a_connection_loses_and_repeats_nothing() {
+    let words = "standalone --fault slow-close --duration 1500ms";
+    let (answer, report) = answer(&words.split(' ').collect::<Vec<_>>());
+    let trial = &answer.trials[0];
+    assert_eq!(trial.lost(), 0, "{report}");
+    assert!(trial.faults > 0, "{report}");
+    // Writes that were sent before the client was notified.
+    assert!(trial.ambiguous() > 0, "{report}");
+    assert!(trial.clocks.first_write_ns.is_some(), "{report}");
+}
+
+#[test]
+fn slots_move_under_load_and_lose_and_repeat_nothing() {
+    let words = "cluster --fault slots-moved --operations all --duration 1500ms";
+    let (answer, report) = answer(&words.split(' ').collect::<Vec<_>>());
+    let trial = &answer.trials[0];
+    // Two of six writers are on the first master.
+    assert_eq!((trial.faults, trial.lost()), (2, 0), "{report}");
+    assert!(trial.clocks.first_write_ns.is_some(), "{report}");
+    assert!(trial.clocks.fault_end_ns > Some(500_000_000), "{report}");
+    // The client follows redirections.
+    assert_eq!(total(trial, |audit| audit.refused), 0, "{report}");
+    assert_eq!(trial.ambiguous(), 0, "{report}");
+}
+
+#[test]
 fn lost_replica_confirms_nothing_to_wait() {
     let words = "replica --fault replica-loss --wait 1:50ms --duration 500ms";
     let (answer, report) = answer(&words.split(' ').collect::<Vec<_>>());

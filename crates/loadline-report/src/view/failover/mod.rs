@@ -206,6 +206,15 @@ fn effect(trial: &Trial, topology: &Topology) -> String {
             "the server closes {}, and refuses new clients for 1 s",
             words::plural(trial.faults, "connection")
         ),
+        Fault::SlowClose => format!(
+            "the server closes {} of its clients, which are notified after 1 s",
+            words::plural(trial.faults, "connection")
+        ),
+        Fault::Loading => "the server ends with SIGKILL, is started again, and reads its data for about 1 s (LOADING)".to_owned(),
+        Fault::SlotsMoved => format!(
+            "slots of a master are moved to another one, key by key ({})",
+            words::plural(trial.faults, "slot")
+        ),
         Fault::ReplicaLoss => "a replica ends with SIGKILL, and stays away".to_owned(),
         Fault::Planned => match topology {
             Topology::Replica => {

@@ -11,6 +11,7 @@ mod planned;
 mod read_only;
 mod replica_loss;
 mod scripted;
+mod slots_moved;
 mod stop;
 
 use std::cell::OnceCell;
@@ -192,7 +193,8 @@ fn one_trial(
     for (load, (start, written)) in loads.into_iter().zip(written) {
         // A fault of the path happens at a write, and is known once the load has ended.
         let client = load.client();
-        let seen = load.path.as_ref().map(scripted::happened);
+        let path = load.path.as_ref().filter(|_| trial.begins_at_a_write());
+        let seen = path.map(scripted::happened);
         let happened = match (seen, &client) {
             (None, _) => happened,
             (Some(Ok(seen)), _) => seen,
@@ -227,7 +229,7 @@ fn written(
     let is_over = || is_given_up.load(Ordering::Relaxed) || control.interrupted();
     let first = &loads[0].writers;
     let probe = format!("{}{{{}}}:ready", first.prefix, first.tags[0]);
-    let of_path = loads.iter().any(|load| load.path.is_some());
+    let tags = first.tags.clone();
     thread::scope(|scope| {
         let (begun, running): (Vec<_>, Vec<_>) = loads
             .iter_mut()
@@ -238,7 +240,7 @@ fn written(
             })
             .unzip();
         let caused = started(&begun).and_then(|starts| {
-            let happened = cause(trial, site, of_path, &probe, &starts, control)?;
+            let happened = cause(trial, site, (&probe, &tags), &starts, control)?;
             Ok((starts, happened))
         });
         is_given_up.store(caused.is_err(), Ordering::Relaxed);
@@ -262,12 +264,11 @@ fn started(begun: &[Receiver<Instant>]) -> Result<Vec<Instant>, Failure> {
         .collect()
 }
 
-/// Causes a fault of a server when it is due.
+/// Causes a fault of a server when it is due. `probe` is a key of the victim, and `tags` are those of the writers.
 fn cause(
     trial: &TrialPlan,
     site: &mut Site,
-    is_of_path: bool,
-    probe: &str,
+    (probe, tags): (&str, &[String]),
     starts: &[Instant],
     control: &Control,
 ) -> Result<Happened, Failure> {
@@ -279,13 +280,16 @@ fn cause(
         times: 0,
     };
     wait_until(start + trial.lead, control);
-    if is_of_path || control.interrupted() {
+    if trial.begins_at_a_write() || control.interrupted() {
         return Ok(nothing);
     }
     let happened = match trial.fault {
-        Fault::Kill => kill::cause(site, probe, control)?,
+        // A server that loads has been started with data, and has to read it.
+        Fault::Kill | Fault::Loading => kill::cause(site, probe, control)?,
         Fault::Stop => stop::cause(site, trial.stopped, probe, control)?,
-        Fault::ClientKill => client_kill::cause(site)?,
+        // The path delays the close.
+        Fault::ClientKill | Fault::SlowClose => client_kill::cause(site)?,
+        Fault::SlotsMoved => slots_moved::cause(site, tags, trial.stopped, control)?,
         Fault::Planned => planned::cause(site, probe, control)?,
         Fault::Partition => partition::cause(site, trial.stopped, probe, control)?,
         Fault::Lag => lag::cause(site, trial.stopped, control)?,

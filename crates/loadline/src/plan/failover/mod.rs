@@ -27,9 +27,12 @@ const DEFAULT_RATE: u64 = 2_000;
 /// The kinds of write.
 const DEFAULT_OPERATIONS: [Kind; 2] = [Kind::Set, Kind::Incr];
 /// Faults that must be named, so that the others take less than a minute.
-const NOT_BY_DEFAULT: [Fault; 5] = [
+const NOT_BY_DEFAULT: [Fault; 8] = [
     Fault::HalfOpen,
     Fault::Refused,
+    Fault::SlowClose,
+    Fault::Loading,
+    Fault::SlotsMoved,
     Fault::ReadOnly,
     Fault::MaxClients,
     Fault::ReplicaLoss,
@@ -175,6 +178,7 @@ fn trials(
         // Other faults leave the process alive, so that nothing has to survive on disk.
         let classes = match fault {
             Fault::Kill => &classes[..],
+            Fault::Loading => &[Durability::Process],
             _ => &classes[..1],
         };
         for durability in classes {
@@ -185,8 +189,8 @@ fn trials(
                     .duration
                     .unwrap_or_else(|| default_after(&fault, topology, is_compared)),
                 stopped: stopped(&fault, topology),
-                // Servers that can be cut off are connected in another way.
-                goes_on: !matches!(fault, Fault::Partition | Fault::Lag)
+                // Servers that can be cut off are connected in another way, and those that load have data.
+                goes_on: !matches!(fault, Fault::Partition | Fault::Lag | Fault::Loading)
                     && trials.last().is_some_and(|before| {
                         before.leaves_servers_alone() && before.durability == *durability
                     }),
@@ -349,6 +353,7 @@ fn why_not(fault: &Fault, topology: &Topology, is_compared: bool) -> Option<&'st
         | Fault::BlackHole
         | Fault::HalfOpen
         | Fault::Refused
+        | Fault::SlowClose
         | Fault::Partition
             if is_compared && moves =>
         {
@@ -360,6 +365,10 @@ fn why_not(fault: &Fault, topology: &Topology, is_compared: bool) -> Option<&'st
             Some("has no replica that could become the master")
         }
         Fault::ReplicaLoss if is_alone => Some("has no replica"),
+        Fault::Loading if *topology != Topology::Standalone => {
+            Some("has no server that answers while it reads its data; use standalone")
+        }
+        Fault::SlotsMoved if *topology != Topology::Cluster => Some("has no slots; use cluster"),
         Fault::ReadOnly if !matches!(topology, Topology::Standalone | Topology::Replica) => {
             Some("has no master that a command turns into a replica; use standalone or replica")
         }
@@ -462,9 +471,10 @@ fn default_after(fault: &Fault, topology: &Topology, is_compared: bool) -> Durat
         (Fault::BlackHole | Fault::HalfOpen, _) if is_compared => 7,
         (Fault::Stop | Fault::Partition, Topology::Sentinel) => 8,
         (Fault::Kill | Fault::Stop, Topology::Sentinel | Topology::Cluster) => 6,
-        (Fault::ReadOnly | Fault::MaxClients | Fault::Refused, _) => 3,
+        (Fault::ReadOnly | Fault::MaxClients | Fault::Refused, _)
+        | (Fault::SlowClose | Fault::SlotsMoved, _) => 3,
         (Fault::Kill | Fault::Stop | Fault::BlackHole | Fault::HalfOpen | Fault::Planned, _)
-        | (Fault::Partition, _) => 4,
+        | (Fault::Partition | Fault::Loading, _) => 4,
         _ => 2,
     };
     Duration::from_secs(seconds)
@@ -473,7 +483,7 @@ fn default_after(fault: &Fault, topology: &Topology, is_compared: bool) -> Durat
 /// A replica takes over in less than this.
 fn stopped(fault: &Fault, topology: &Topology) -> Duration {
     match (fault, topology) {
-        (Fault::MaxClients, _) => Duration::from_secs(1),
+        (Fault::MaxClients | Fault::SlotsMoved, _) => Duration::from_secs(1),
         (_, Topology::Sentinel) => Duration::from_secs(5),
         (_, Topology::Cluster) => Duration::from_secs(3),
         _ => Duration::from_secs(1),
@@ -593,6 +603,11 @@ impl FailoverPlan {
 }
 
 impl TrialPlan {
+    /// Whether the fault proxy causes the fault, at a write.
+    pub(crate) fn begins_at_a_write(&self) -> bool {
+        self.script.as_ref().is_some_and(Script::counts_messages)
+    }
+
     /// Whether each server still does afterwards what it did before.
     fn leaves_servers_alone(&self) -> bool {
         !matches!(
@@ -604,6 +619,8 @@ impl TrialPlan {
                 | Fault::Lag
                 | Fault::ReadOnly
                 | Fault::ReplicaLoss
+                | Fault::Loading
+                | Fault::SlotsMoved
         )
     }
 
@@ -611,7 +628,12 @@ impl TrialPlan {
     fn has_length(&self) -> bool {
         matches!(
             self.fault,
-            Fault::Stop | Fault::Partition | Fault::Lag | Fault::ReadOnly | Fault::MaxClients
+            Fault::Stop
+                | Fault::Partition
+                | Fault::Lag
+                | Fault::ReadOnly
+                | Fault::MaxClients
+                | Fault::SlotsMoved
         )
     }
 

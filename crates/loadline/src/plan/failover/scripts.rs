@@ -1,4 +1,4 @@
-//! Faults of the path, as scripts of the fault proxy. They begin at a write, so they repeat exactly, and are undone by
+//! Faults of the path, as scripts of the fault proxy. Most begin at a write, so they repeat exactly, and are undone by
 //! removing the proxy.
 
 use std::time::Duration;
@@ -9,6 +9,8 @@ use loadline_measure::failover::Fault;
 
 /// Replies that are cut.
 const CUTS: u64 = 10;
+/// The delay of a close.
+const CLOSED_LATE: Duration = Duration::from_secs(1);
 /// The time without new connections.
 const REFUSED: Duration = Duration::from_secs(1);
 
@@ -39,7 +41,7 @@ pub(super) const OF_DRIVER: Writes = Writes {
     commands: &["INCR", "INCRBY"],
 };
 
-/// The script of a fault that begins at a write; `None` for a fault of a server.
+/// The script of a fault of the path; `None` for one of a server alone. All but `slow-close` begin at a write.
 pub(super) fn of(fault: &Fault, seed: u64, writes: Writes) -> Option<Script> {
     let once = |action| Step {
         when: at_write(writes, Again::Never, None),
@@ -65,6 +67,16 @@ pub(super) fn of(fault: &Fault, seed: u64, writes: Writes) -> Option<Script> {
         Fault::BlackHole => vec![of_connection(PathFault::BlackHole)],
         // The server's end of the connection of a write is closed, and the client is not notified. New ones work.
         Fault::HalfOpen => vec![of_connection(PathFault::HalfOpen)],
+        // From the start, so that the server only has to close connections.
+        Fault::SlowClose => vec![Step {
+            when: Trigger {
+                counts: Counts::Time,
+                first: 0,
+                again: Again::Never,
+                times: None,
+            },
+            ..once(PathFault::SlowClose { delay: CLOSED_LATE })
+        }],
         // Every connection is closed, and none is accepted for a time.
         Fault::Refused => vec![
             Step {

@@ -47,7 +47,7 @@ fn default_is_every_fault_of_one_server_in_less_than_a_minute() {
     };
     // A single server has no replica to lose, and sentinels would act on the master that takes no clients.
     let counts = ["standalone", "replica", "sentinel", "cluster", "embedded"].map(further);
-    assert_eq!(counts, [4, 5, 3, 4, 2]);
+    assert_eq!(counts, [6, 6, 4, 6, 3]);
     let plan = resolved(&[]).unwrap();
     assert_eq!((plan.topology.as_str(), plan.rate), ("standalone", 2_000));
     let killed = plan

@@ -127,6 +127,11 @@ impl ClusterChild {
         &self.nodes
     }
 
+    /// Those that were the masters at the start.
+    pub(crate) fn masters(&self) -> &[Child] {
+        &self.nodes[..MASTERS]
+    }
+
     /// The first master.
     pub(crate) fn first_master(&mut self) -> &mut Child {
         &mut self.nodes[0]
