@@ -350,7 +350,8 @@ impl<'a> Contest<'a> {
         }
         let (verdict, found) = self.verdict((estimate, least, most), p_value, thresholds);
         let is_open = verdict == RowVerdict::Inconclusive && !self.needs_second(thresholds);
-        let is_waiting = estimate - reach > margin && least <= margin;
+        let is_explained = estimate - reach > margin && least <= margin;
+        let is_waiting = is_explained || waits > needed - waits;
         let remedy = is_open.then(|| match is_waiting {
             true => Some(Remedy::FreeCpus(
                 self.cpu_wait.most_then(),
