@@ -74,6 +74,8 @@ vocabulary! {
         Loading = "loading",
         /// Slots of a master are moved to another one, key by key.
         SlotsMoved = "slots-moved",
+        /// The file system of the append-only file is full for a time.
+        FullDisk = "full-disk",
         /// The server closes connections, and has as many clients as it takes for a time.
         MaxClients = "max-clients",
         /// A replica ends with SIGKILL.

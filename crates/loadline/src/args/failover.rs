@@ -46,6 +46,7 @@ Faults:
   slow-close   the server closes all connections, and clients are notified 1 s later
   loading      SIGKILL, and the server reads its data for about 1 s (LOADING; standalone only)
   slots-moved  slots of a master are moved to another one, key by key (cluster only)
+  full-disk    the disk of the server is full for 1 s (MISCONF; standalone only, as root)
   read-only    the server is a replica for 1 s and refuses writes (standalone, replica only)
   max-clients  connections are closed, and the server takes no clients for 1 s (not sentinel,
                embedded)

@@ -477,6 +477,9 @@ pub(crate) struct ChildArgs {
     /// The most bytes of its address space
     #[arg(long)]
     pub(crate) memory: Option<u64>,
+    /// A directory that becomes a small file system, which only it sees
+    #[arg(long)]
+    pub(crate) disk: Option<PathBuf>,
     /// The program, and what it is called with
     #[arg(last = true, required = true)]
     pub(crate) program: Vec<std::ffi::OsString>,

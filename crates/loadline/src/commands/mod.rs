@@ -70,7 +70,8 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Child(args) => {
             let random = args.random.as_deref();
-            Err(servers::become_child(args.parent, random, args.memory, &args.program).into())
+            let disk = args.disk.as_deref();
+            Err(servers::become_child(args.parent, random, args.memory, disk, &args.program).into())
         }
     }
 }

@@ -35,6 +35,7 @@ use loadline_load::pacing::{ArrivalProcess, Pacing, Stop};
 use loadline_load::values::{ValueData, ValueSize};
 use loadline_resp::Protocol;
 use rand::RngExt;
+use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::args::{
     ArrivalsArg, ChoiceArgs, ConnectionArgs, LoadArgs, RunArgs, TlsArgs, ValueDataArg,
@@ -184,6 +185,8 @@ pub(crate) struct Surroundings {
     pub(crate) has_redis_server: bool,
     /// The password in the environment.
     pub(crate) password: Option<Secret>,
+    /// Whether this process can mount a file system.
+    pub(crate) may_mount: bool,
     /// Free memory in bytes, if it is known.
     pub(crate) memory_bytes: Option<u64>,
     /// Random default seed.
@@ -200,6 +203,8 @@ impl Surroundings {
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
             has_redis_server: files::find_program("redis-server".as_ref()).is_some(),
             password: Secret::from_environment(),
+            may_mount: capabilities(None)
+                .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN)),
             memory_bytes: fingerprint::spare_memory(),
             entropy: rand::rng().random(),
             bundles,
@@ -213,6 +218,7 @@ impl Surroundings {
             cores: 2,
             has_redis_server: true,
             password: None,
+            may_mount: true,
             memory_bytes: Some(8 << 30),
             entropy: 7,
             bundles: &[],

@@ -382,6 +382,7 @@ impl Access {
                     durability: engine.durability,
                     dir: engine.dir.as_deref(),
                     socket: false,
+                    has_disk: false,
                 };
                 let child = Child::embedded_storing(storage, interrupt)?;
                 Self::child(child, name, plan, Duration::ZERO)
@@ -391,6 +392,7 @@ impl Access {
                     durability: engine.durability,
                     dir: engine.dir.as_deref(),
                     socket: *socket,
+                    has_disk: false,
                 };
                 let child = Child::spawn_storing(&name, program, storage, interrupt)?;
                 Self::child(child, name, plan, Duration::ZERO)

@@ -93,6 +93,7 @@ impl Site {
             durability,
             dir: None,
             socket: false,
+            has_disk: *fault == Fault::FullDisk,
         };
         let name = format!("spawn:{}", program.display());
         let spawn = || Child::spawn_storing(&name, program, storage, interrupt);
@@ -440,6 +441,21 @@ impl Site {
             move_slot(slot, masters, time / count, interrupt)?;
         }
         Ok(count.into())
+    }
+
+    /// Fills the file system of the victim for the time of `meanwhile`.
+    ///
+    /// # Errors
+    /// If that fails.
+    ///
+    /// # Panics
+    /// If the site was not started for this fault.
+    pub(crate) fn fill_disk(&self, meanwhile: impl FnOnce()) -> Result<(), Failure> {
+        let failed =
+            |error| Failure::unavailable(format!("The disk could not be filled: {error}."));
+        let filler = self.victim().fill_disk().map_err(failed)?;
+        meanwhile();
+        std::fs::remove_file(filler).map_err(failed)
     }
 
     /// Ends a replica of the victim with SIGKILL.

@@ -441,6 +441,23 @@ fn slots_move_under_load_and_lose_and_repeat_nothing() {
 }
 
 #[test]
+fn full_disk_refuses_writes_until_there_is_room_and_loses_nothing() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (answer, report) = answer(&["standalone", "--fault", "full-disk"]);
+    let trial = &answer.trials[0];
+    assert_eq!((trial.lost(), trial.ambiguous()), (0, 0), "{report}");
+    assert!(trial.errors["MISCONF"] > 100, "{report}");
+    assert_eq!(
+        total(trial, |audit| audit.refused),
+        trial.errors["MISCONF"],
+        "{report}"
+    );
+    assert!(!trial.clocks.outage.unwrap().is_open, "{report}");
+}
+
+#[test]
 fn lost_replica_confirms_nothing_to_wait() {
     let words = "replica --fault replica-loss --wait 1:50ms --duration 500ms";
     let (answer, report) = answer(&words.split(' ').collect::<Vec<_>>());

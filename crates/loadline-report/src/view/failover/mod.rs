@@ -215,6 +215,7 @@ fn effect(trial: &Trial, topology: &Topology) -> String {
             "slots of a master are moved to another one, key by key ({})",
             words::plural(trial.faults, "slot")
         ),
+        Fault::FullDisk => "the file system of the server's files is full for 1 s".to_owned(),
         Fault::ReplicaLoss => "a replica ends with SIGKILL, and stays away".to_owned(),
         Fault::Planned => match topology {
             Topology::Replica => {

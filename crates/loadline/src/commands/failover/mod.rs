@@ -1,6 +1,7 @@
 //! `loadline failover`: what happens to writes when a server goes away.
 
 mod client_kill;
+mod full_disk;
 mod kill;
 mod lag;
 mod load;
@@ -295,6 +296,7 @@ fn cause(
         Fault::Lag => lag::cause(site, trial.stopped, control)?,
         Fault::ReadOnly => read_only::cause(site, trial.stopped, control)?,
         Fault::MaxClients => max_clients::cause(site, trial.stopped, control)?,
+        Fault::FullDisk => full_disk::cause(site, trial.stopped, control)?,
         Fault::ReplicaLoss => replica_loss::cause(site),
         _ => nothing,
     };

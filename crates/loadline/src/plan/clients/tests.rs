@@ -9,6 +9,7 @@ fn around() -> Surroundings {
         cores: 2,
         has_redis_server: true,
         password: None,
+        may_mount: false,
         memory_bytes: Some(8 << 30),
         entropy: 7,
         bundles: &[],

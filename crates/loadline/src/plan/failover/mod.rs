@@ -27,12 +27,13 @@ const DEFAULT_RATE: u64 = 2_000;
 /// The kinds of write.
 const DEFAULT_OPERATIONS: [Kind; 2] = [Kind::Set, Kind::Incr];
 /// Faults that must be named, so that the others take less than a minute.
-const NOT_BY_DEFAULT: [Fault; 8] = [
+const NOT_BY_DEFAULT: [Fault; 9] = [
     Fault::HalfOpen,
     Fault::Refused,
     Fault::SlowClose,
     Fault::Loading,
     Fault::SlotsMoved,
+    Fault::FullDisk,
     Fault::ReadOnly,
     Fault::MaxClients,
     Fault::ReplicaLoss,
@@ -135,7 +136,10 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
     base.targets.extend(watched.clone());
     let trials = match watched {
         Some(_) => vec![watched::trial(args)],
-        None => trials(args, &topology, &base, writes, rounds)?,
+        None => {
+            let faults = faults(&args.fault, &topology, !args.client.is_empty(), around)?;
+            trials(args, &topology, &base, writes, repeated(rounds, &faults)?)?
+        }
     };
     Ok(FailoverPlan {
         base,
@@ -169,16 +173,18 @@ fn trials(
     topology: &Topology,
     base: &Plan,
     writes: scripts::Writes,
-    rounds: u32,
+    faults: Vec<(u64, Fault)>,
 ) -> Result<Vec<TrialPlan>, Failure> {
     let is_compared = !args.client.is_empty();
     let classes = classes(args, topology)?;
     let mut trials: Vec<TrialPlan> = Vec::new();
-    for (round, fault) in repeated(rounds, &faults(&args.fault, topology, is_compared)?)? {
+    for (round, fault) in faults {
         // Other faults leave the process alive, so that nothing has to survive on disk.
         let classes = match fault {
             Fault::Kill => &classes[..],
             Fault::Loading => &[Durability::Process],
+            // With `always`, a redis-server ends, and without a file it needs no disk.
+            Fault::FullDisk => &[EVERY_SECOND],
             _ => &classes[..1],
         };
         for durability in classes {
@@ -189,8 +195,7 @@ fn trials(
                     .duration
                     .unwrap_or_else(|| default_after(&fault, topology, is_compared)),
                 stopped: stopped(&fault, topology),
-                // Servers that can be cut off are connected in another way, and those that load have data.
-                goes_on: !matches!(fault, Fault::Partition | Fault::Lag | Fault::Loading)
+                goes_on: !needs_its_own(&fault)
                     && trials.last().is_some_and(|before| {
                         before.leaves_servers_alone() && before.durability == *durability
                     }),
@@ -323,8 +328,26 @@ fn topology(text: Option<&str>) -> Result<Topology, Failure> {
     }
 }
 
-fn faults(words: &[String], topology: &Topology, is_compared: bool) -> Result<Vec<Fault>, Failure> {
-    let why_not = |fault: &Fault| why_not(fault, topology, is_compared);
+/// Whether it needs servers that were started for it: in a path that can be cut off, with data, or with a disk of their own.
+fn needs_its_own(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Partition | Fault::Lag | Fault::Loading | Fault::FullDisk
+    )
+}
+
+fn faults(
+    words: &[String],
+    topology: &Topology,
+    is_compared: bool,
+    around: &Surroundings,
+) -> Result<Vec<Fault>, Failure> {
+    let why_not = |fault: &Fault| match fault {
+        Fault::FullDisk if !around.may_mount => {
+            Some("needs a small file system, which only root may mount (CAP_SYS_ADMIN)")
+        }
+        _ => why_not(fault, topology, is_compared),
+    };
     let known = Fault::ALL.iter().filter(|fault| **fault != Fault::Observed);
     let mut known: Vec<Fault> = known.cloned().collect();
     let is_all = words.iter().any(|word| word == "all");
@@ -369,6 +392,10 @@ fn why_not(fault: &Fault, topology: &Topology, is_compared: bool) -> Option<&'st
             Some("has no server that answers while it reads its data; use standalone")
         }
         Fault::SlotsMoved if *topology != Topology::Cluster => Some("has no slots; use cluster"),
+        // Our own server reserves the room of its log ahead.
+        Fault::FullDisk if *topology != Topology::Standalone => {
+            Some("needs no room on a disk for its writes; use standalone")
+        }
         Fault::ReadOnly if !matches!(topology, Topology::Standalone | Topology::Replica) => {
             Some("has no master that a command turns into a replica; use standalone or replica")
         }
@@ -474,7 +501,7 @@ fn default_after(fault: &Fault, topology: &Topology, is_compared: bool) -> Durat
         (Fault::ReadOnly | Fault::MaxClients | Fault::Refused, _)
         | (Fault::SlowClose | Fault::SlotsMoved, _) => 3,
         (Fault::Kill | Fault::Stop | Fault::BlackHole | Fault::HalfOpen | Fault::Planned, _)
-        | (Fault::Partition | Fault::Loading, _) => 4,
+        | (Fault::Partition | Fault::Loading | Fault::FullDisk, _) => 4,
         _ => 2,
     };
     Duration::from_secs(seconds)
@@ -621,6 +648,7 @@ impl TrialPlan {
                 | Fault::ReplicaLoss
                 | Fault::Loading
                 | Fault::SlotsMoved
+                | Fault::FullDisk
         )
     }
 
@@ -634,6 +662,7 @@ impl TrialPlan {
                 | Fault::ReadOnly
                 | Fault::MaxClients
                 | Fault::SlotsMoved
+                | Fault::FullDisk
         )
     }
 

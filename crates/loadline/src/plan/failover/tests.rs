@@ -47,7 +47,25 @@ fn default_is_every_fault_of_one_server_in_less_than_a_minute() {
     };
     // A single server has no replica to lose, and sentinels would act on the master that takes no clients.
     let counts = ["standalone", "replica", "sentinel", "cluster", "embedded"].map(further);
-    assert_eq!(counts, [6, 6, 4, 6, 3]);
+    assert_eq!(counts, [7, 6, 4, 6, 3]);
+    // Without the right to mount, it is left out of all faults, and refused by its name.
+    let without_mount = |fault| {
+        let words = ["loadline", "failover", "--fault", fault];
+        let Command::Failover(args) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("another command");
+        };
+        let around = Surroundings {
+            may_mount: false,
+            ..Surroundings::of_tests()
+        };
+        resolve(&args, &around)
+    };
+    let plan = without_mount("all").unwrap();
+    let full = |trial: &TrialPlan| trial.fault == Fault::FullDisk;
+    assert!(!plan.trials.iter().any(full));
+    let failure = without_mount("full-disk").unwrap_err();
+    assert_eq!(failure.exit(), Exit::Usage);
+    assert!(failure.to_string().contains("CAP_SYS_ADMIN"), "{failure}");
     let plan = resolved(&[]).unwrap();
     assert_eq!((plan.topology.as_str(), plan.rate), ("standalone", 2_000));
     let killed = plan

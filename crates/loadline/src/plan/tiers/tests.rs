@@ -15,6 +15,7 @@ fn plan(words: &[&str]) -> Result<TiersPlan, String> {
         cores: 2,
         has_redis_server: true,
         password: None,
+        may_mount: false,
         memory_bytes: Some(8 << 30),
         entropy: 1,
         bundles: &[],

@@ -21,6 +21,7 @@ fn plan(words: &[&str]) -> TiersPlan {
         cores: 2,
         has_redis_server: true,
         password: None,
+        may_mount: false,
         memory_bytes: Some(8 << 30),
         entropy: 1,
         bundles: &[],

@@ -85,6 +85,7 @@ pub(crate) fn measure(
                 durability: engine.durability,
                 dir: engine.dir.as_deref(),
                 socket: false,
+                has_disk: false,
             };
             let name = engine.to_string();
             let child = servers::Child::spawn_storing(&name, program, storage, interrupt)?;
@@ -95,6 +96,7 @@ pub(crate) fn measure(
                 durability: engine.durability,
                 dir: engine.dir.as_deref(),
                 socket: false,
+                has_disk: false,
             };
             let child = servers::Child::embedded_storing(storage, interrupt)?;
             return server(engine, data, child, interrupt).map(Some);

@@ -74,6 +74,7 @@ impl ClusterChild {
             dir: cluster.dir.path(),
             config: None,
             under: None,
+            has_disk: false,
             interrupt,
         };
         let mut buses = Vec::with_capacity(2 * MASTERS);

@@ -11,6 +11,8 @@ mod tidy;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,6 +57,8 @@ const LOADED_PAUSE_US: &str = "40";
 const SOCKET: &str = "redis.sock";
 /// The name of a server's configuration file in its directory.
 const CONFIG_FILE: &str = "loadline.conf";
+/// The name of the file that fills a disk.
+const FILLER: &str = "filler";
 /// The command that starts our own server.
 const EMBEDDED: &str = "__embedded";
 /// The address for a free port of our own server.
@@ -88,6 +92,8 @@ pub(crate) struct Storage<'s> {
     pub(crate) dir: Option<&'s Path>,
     /// Whether it is called through a socket in the file system.
     pub(crate) socket: bool,
+    /// Whether the directory of a server program is a small file system of its own, which [`Child::fill_disk`] fills.
+    pub(crate) has_disk: bool,
 }
 
 impl Storage<'_> {
@@ -165,7 +171,7 @@ impl Child {
     ) -> Result<Self, Failure> {
         let words = [EMBEDDED, "--listen", ANY_PORT].map(OsString::from);
         let words: Vec<OsString> = words.into_iter().chain(arguments).collect();
-        let (process, output) = start("embedded", &own_executable()?, &words, under)?;
+        let (process, output) = start("embedded", &own_executable()?, &words, under, None)?;
         let unknown = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut child = Self {
             name: "embedded".into(),
@@ -221,6 +227,7 @@ impl Child {
             dir: &std::env::temp_dir(),
             config: config.as_deref(),
             under,
+            has_disk: false,
             interrupt,
         };
         let mut child = wanted.spawn(&program.path, || Ok(Vec::new()))?;
@@ -248,6 +255,7 @@ impl Child {
             dir: storage.dir.unwrap_or(&temporary),
             config: None,
             under: None,
+            has_disk: storage.has_disk,
             interrupt,
         };
         let mut child = wanted.spawn(program, || Ok(storage.settings()))?;
@@ -265,7 +273,7 @@ impl Child {
     pub(crate) fn restart(&mut self, interrupt: &AtomicBool) -> Result<(), Failure> {
         self.kill();
         let (program, words) = &self.started_as;
-        (self.process, self.output) = start(&self.name, program, words, None)?;
+        (self.process, self.output) = start(&self.name, program, words, None, None)?;
         self.comes_up(interrupt)
     }
 
@@ -296,6 +304,29 @@ impl Child {
         let pause = ["--key-load-delay", LOADED_PAUSE_US].map(OsString::from);
         self.started_as.1.extend(pause);
         Ok(())
+    }
+
+    /// Fills the small file system of its directory with a file, and returns the path of the file.
+    ///
+    /// # Errors
+    /// If the file system cannot be reached.
+    ///
+    /// # Panics
+    /// If it was started without a small file system.
+    pub(crate) fn fill_disk(&self) -> io::Result<PathBuf> {
+        let dir = self.dir().expect("it was started with a disk");
+        // Only it sees the file system.
+        let root = PathBuf::from(format!("/proc/{}/root", self.pid()));
+        let path = root.join(dir.strip_prefix("/").unwrap_or(dir)).join(FILLER);
+        let mut file = File::create(&path)?;
+        let piece = [0; 1 << 16];
+        loop {
+            match file.write(&piece) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => return Ok(path),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// The digest of its configuration file, if it has one.
@@ -419,6 +450,8 @@ struct Wanted<'w> {
     config: Option<&'w [u8]>,
     /// The simulator that it runs in.
     under: Option<&'w Callgrind>,
+    /// Whether its directory is a small file system.
+    has_disk: bool,
     /// Interrupts the start.
     interrupt: &'w AtomicBool,
 }
@@ -469,8 +502,9 @@ impl Wanted<'_> {
         let dir = dir.map_err(|error| Start::Failed(no_directory(self.name, &error)))?;
         let mut words = self.words(dir.path(), port).map_err(Start::Failed)?;
         words.extend(settings.into_iter().map(OsString::from));
+        let disk = Some(dir.path()).filter(|_| self.has_disk);
         let (process, output) =
-            start(self.name, path, &words, self.under).map_err(Start::Failed)?;
+            start(self.name, path, &words, self.under, disk).map_err(Start::Failed)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut child = Child {
             name: self.name.to_owned(),

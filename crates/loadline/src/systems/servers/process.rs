@@ -9,6 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::output::Tail;
@@ -16,7 +18,11 @@ use super::random;
 use crate::exit::Failure;
 use crate::systems::callgrind::Callgrind;
 
-/// Starts `program` as a process that ends with this one, under a simulator if there is one, and follows its output.
+/// Size of a small file system.
+const DISK: &str = "size=64m,mode=0700";
+
+/// Starts `program` as a process that ends with this one, under a simulator if there is one, and follows its output. `disk` becomes a
+/// small file system that ends with it.
 ///
 /// # Errors
 /// If it cannot be started.
@@ -25,12 +31,13 @@ pub(super) fn start(
     program: &Path,
     words: &[OsString],
     under: Option<&Callgrind>,
+    disk: Option<&Path>,
 ) -> Result<(process::Child, Tail), Failure> {
     let mut command = match under {
-        None => child_command(program, None)?,
+        None => child_command(program, None, disk)?,
         Some(callgrind) => {
             let (valgrind, first) = callgrind.command();
-            let mut command = child_command(&valgrind, Some(&callgrind.random()))?;
+            let mut command = child_command(&valgrind, Some(&callgrind.random()), None)?;
             command.args(first).arg(program);
             command
         }
@@ -60,7 +67,7 @@ pub(super) fn start(
 /// # Errors
 /// If the path of this program cannot be determined.
 pub(crate) fn own_child(words: &[&str]) -> Result<Command, Failure> {
-    let mut command = child_command(&own_executable()?, None)?;
+    let mut command = child_command(&own_executable()?, None, None)?;
     command.args(words);
     Ok(command)
 }
@@ -86,7 +93,7 @@ pub(crate) fn limited_child(program: &Path, memory_bytes: Option<u64>) -> Result
 /// If the path of this program cannot be determined.
 pub(crate) fn counted_child(word: &str, callgrind: &Callgrind) -> Result<Command, Failure> {
     let (valgrind, first) = callgrind.command();
-    let mut command = child_command(&valgrind, None)?;
+    let mut command = child_command(&valgrind, None, None)?;
     command
         .args(first)
         .arg(Callgrind::marked())
@@ -96,13 +103,21 @@ pub(crate) fn counted_child(word: &str, callgrind: &Callgrind) -> Result<Command
     Ok(command)
 }
 
-/// `program` as a process that ends with this one, and that reads the file `random` in place of random numbers.
-fn child_command(program: &Path, random: Option<&Path>) -> Result<Command, Failure> {
+/// `program` as a process that ends with this one, that reads the file `random` in place of random numbers, and to which `disk` is a
+/// small file system.
+fn child_command(
+    program: &Path,
+    random: Option<&Path>,
+    disk: Option<&Path>,
+) -> Result<Command, Failure> {
     let parent = process::id().to_string();
     let mut command = Command::new(own_executable()?);
     command.args(["__child", "--parent", &parent].map(OsStr::new));
     if let Some(file) = random {
         command.arg("--random").arg(file);
+    }
+    if let Some(disk) = disk {
+        command.arg("--disk").arg(disk);
     }
     command.arg("--").arg(program);
     Ok(command)
@@ -117,11 +132,13 @@ pub(super) fn own_executable() -> Result<PathBuf, Failure> {
 }
 
 /// Becomes `program`, tied to the life of the process `parent`, with at most `memory_bytes` of address space. If
-/// possible, the program reads the file `random` in place of random numbers. Returns only on failure.
+/// possible, the program reads the file `random` in place of random numbers. The directory `disk` is a small file system to it, and to
+/// nobody else. Returns only on failure.
 pub(crate) fn become_child(
     parent: u32,
     random: Option<&Path>,
     memory_bytes: Option<u64>,
+    disk: Option<&Path>,
     program: &[OsString],
 ) -> Failure {
     let Some((name, words)) = program.split_first() else {
@@ -149,6 +166,9 @@ pub(crate) fn become_child(
             return Failure::unavailable(format!("Cannot limit memory to {bytes} bytes: {error}."));
         }
     }
+    if let Some(Err(errno)) = disk.map(mount_disk) {
+        return Failure::unavailable(format!("Cannot mount a small file system: {errno}."));
+    }
     if let Some(file) = random {
         // Without permission, the numbers stay random; see `has_fixed_random`.
         let _ = random::fix(file);
@@ -158,4 +178,14 @@ pub(crate) fn become_child(
         "{} could not be started: {error}.",
         Path::new(name).display()
     ))
+}
+
+/// Makes the directory `disk` a small file system in memory for this process alone, so that it ends with it in every case.
+fn mount_disk(disk: &Path) -> nix::Result<()> {
+    let none: Option<&str> = None;
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    // Mounts spread to other processes by default.
+    mount(none, "/", none, MsFlags::MS_PRIVATE | MsFlags::MS_REC, none)?;
+    let (source, kind) = (Some("loadline"), Some("tmpfs"));
+    mount(source, disk, kind, MsFlags::empty(), Some(DISK))
 }

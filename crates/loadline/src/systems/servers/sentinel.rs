@@ -62,6 +62,7 @@ impl SentinelChildren {
             dir: children.dir.path(),
             config: None,
             under: None,
+            has_disk: false,
             interrupt,
         };
         let master = wanted.spawn(program, || Ok(Vec::new()))?;
