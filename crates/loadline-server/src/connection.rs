@@ -7,16 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loadline_resp::{Limits, RequestParser, encode};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown, shutdown};
 
 use crate::buffer::{Buffer, Output};
 use crate::commands::{self, Refusal};
-use crate::listen::Stream;
 use crate::lookahead;
 use crate::others::Others;
 use crate::session::{Queue, Session, Waiting};
 use crate::settings::OutputLimit;
 use crate::state::Shared;
+use crate::stream::Stream;
 use crate::waiting::Release;
 
 /// The pending replies at which execution of further requests pauses. Waiting requests take less memory than
@@ -96,7 +95,7 @@ impl Connection {
         let mut parser = RequestParser::new(Limits::default());
         parser.set_authenticated(session.authenticated);
         let own = &session.peer.gauges.own;
-        own.store(size_of::<Self>(), Ordering::Relaxed);
+        own.store(size_of::<Self>() + stream.held_bytes(), Ordering::Relaxed);
         Self {
             stream,
             session,
@@ -141,21 +140,12 @@ impl Connection {
 
     /// Executes the command that waits for `key`, and returns whether it has its reply.
     pub(crate) fn wake(&mut self, shared: &mut Shared, key: &[u8]) -> bool {
-        if self.is_abandoned() {
+        // An item that a peer which has gone would get would be lost. The event of its end follows.
+        if self.stream.is_abandoned() {
             return false;
         }
         self.prepare_output(shared);
         commands::wake(&mut self.session, shared, &mut self.output, key)
-    }
-
-    /// Whether the peer has gone while its command waited. An item that it would get would be lost. The event of its end
-    /// follows.
-    fn is_abandoned(&self) -> bool {
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        match rustix::net::recv(&self.stream, &mut [0; 1], flags) {
-            Ok((_, bytes)) => bytes == 0,
-            Err(errno) => errno != Errno::AGAIN && errno != Errno::INTR,
-        }
     }
 
     /// Ends the wait of a command.
@@ -396,8 +386,18 @@ impl Connection {
         } else {
             EventFlags::IN
         };
+        let reading = match reading {
+            // The next turn reads them.
+            EventFlags::IN if self.stream.has_more() => reading | EventFlags::OUT,
+            reading => reading,
+        };
         let mut written = 0;
         loop {
+            match self.stream.send() {
+                Ok(()) => {}
+                Err(Errno::AGAIN) => return Ok(reading | EventFlags::OUT),
+                Err(_) => return Err(Over),
+            }
             let released = self.output.pending_before(self.released);
             if released == 0 {
                 break;
@@ -405,7 +405,8 @@ impl Connection {
             if written >= WRITE_BYTES {
                 return Ok(reading | EventFlags::OUT);
             }
-            match rustix::io::write(&self.stream, &self.output.as_slice()[..released]) {
+            let part = IoSlice::new(&self.output.as_slice()[..released]);
+            match self.stream.write(&[part]) {
                 Ok(bytes) => {
                     shared.stats.bytes_out += bytes as u64;
                     let peer = &self.session.peer;
@@ -438,7 +439,7 @@ impl Connection {
     }
 
     /// Writes messages to a subscriber, which are behind its replies. Returns whether some are left.
-    fn write_messages(&self, mut written: usize, shared: &mut Shared) -> Result<bool, Over> {
+    fn write_messages(&mut self, mut written: usize, shared: &mut Shared) -> Result<bool, Over> {
         /// The most messages in one system call.
         const TOGETHER: usize = 256;
         let Some(slot) = self.session.subscriptions.slot() else {
@@ -450,14 +451,18 @@ impl Connection {
                 return Err(Over);
             }
             if mailbox.bytes() == 0 {
-                return Ok(false);
+                return match self.stream.send() {
+                    Ok(()) => Ok(false),
+                    Err(Errno::AGAIN) => Ok(true),
+                    Err(_) => Err(Over),
+                };
             }
             if written >= WRITE_BYTES {
                 return Ok(true);
             }
             let parts = mailbox.parts().take(TOGETHER).map(IoSlice::new);
             let parts: Vec<IoSlice<'_>> = parts.collect();
-            match rustix::io::writev(&self.stream, &parts) {
+            match self.stream.write(&parts) {
                 Ok(bytes) => {
                     drop(parts);
                     mailbox.advance(bytes);
@@ -475,7 +480,7 @@ impl Connection {
     /// while.
     fn begin_drain(&mut self, shared: &mut Shared) -> Result<EventFlags, Over> {
         if self.drain.is_none() {
-            shutdown(&self.stream, Shutdown::Write).map_err(|_| Over)?;
+            self.stream.end().map_err(|_| Over)?;
             self.drain = Some(Drain {
                 left_bytes: Drain::BYTES,
                 until_ms: shared.now + Drain::TIME_MS,
@@ -488,7 +493,7 @@ impl Connection {
     /// Reads once and discards the data.
     fn discard(&mut self, buffer: &mut [u8]) -> Result<(), Over> {
         let drain = self.drain.as_mut().ok_or(Over)?;
-        match rustix::io::read(&self.stream, buffer) {
+        match self.stream.read(buffer) {
             Ok(0) => Err(Over),
             Ok(bytes) => {
                 drain.left_bytes = drain.left_bytes.checked_sub(bytes).ok_or(Over)?;
@@ -501,7 +506,7 @@ impl Connection {
 
     /// Reads once and returns the number of bytes; 0 if there are none now, or at the end.
     fn read(&mut self, shared: &mut Shared, buffer: &mut [u8]) -> Result<usize, Over> {
-        match rustix::io::read(&self.stream, buffer) {
+        match self.stream.read(buffer) {
             Ok(0) => {
                 self.finished = true;
                 Ok(0)

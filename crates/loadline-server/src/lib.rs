@@ -46,6 +46,8 @@ mod slow;
 mod slowdown;
 mod state;
 mod stats;
+mod stream;
+mod tls;
 mod tracking;
 mod waiting;
 

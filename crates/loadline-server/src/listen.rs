@@ -2,25 +2,29 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
 };
 
-use crate::peer::Origin;
 use crate::settings::Eviction;
+use crate::stream::Stream;
+use crate::tls::Encrypted;
 use crate::{Durability, Error};
 
 /// An address to listen on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Listen {
     /// A TCP address; port 0 selects a free port.
     Tcp(SocketAddr),
+    /// A TCP address for encrypted connections, with the certificate of the server and the clients that it accepts.
+    Tls(SocketAddr, Arc<rustls::ServerConfig>),
     /// A unix socket, removed when the server ends.
     Unix(PathBuf),
 }
@@ -43,6 +47,9 @@ pub struct ServerConfig {
     pub acl_file: Option<PathBuf>,
     /// The most connections at a time.
     pub max_clients: usize,
+    /// The longest time from the acceptance of an encrypted connection to the end of its handshake. A connection
+    /// that exceeds it is closed.
+    pub handshake_timeout: Duration,
     /// The most bytes that a connection can hold in an incomplete request, in requests that wait for earlier
     /// replies to be read, and in the commands and keys of a transaction. A connection that exceeds it is
     /// closed.
@@ -73,6 +80,7 @@ impl Default for ServerConfig {
             password: None,
             acl_file: None,
             max_clients: 10_000,
+            handshake_timeout: Duration::from_secs(10),
             max_request_bytes: 1 << 30,
             max_output_bytes: 1 << 30,
             dir: None,
@@ -89,20 +97,22 @@ impl Default for ServerConfig {
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),
+    Tls(TcpListener, Arc<rustls::ServerConfig>),
     Unix(UnixListener, PathBuf),
 }
 
 impl Listener {
     pub(crate) fn bind(listen: &Listen, password: bool) -> Result<Self, Error> {
         let bound = match listen {
-            Listen::Tcp(address) if !password && !address.ip().is_loopback() => {
+            Listen::Tcp(address) | Listen::Tls(address, _)
+                if !password && !address.ip().is_loopback() =>
+            {
                 return Err(Error::Unprotected { address: *address });
             }
-            Listen::Tcp(address) => TcpListener::bind(address).and_then(|listener| {
-                listener.set_nonblocking(true)?;
-                rustix::net::listen(&listener, BACKLOG)?;
-                Ok(Self::Tcp(listener))
-            }),
+            Listen::Tcp(address) => bind_tcp(*address).map(Self::Tcp),
+            Listen::Tls(address, config) => {
+                bind_tcp(*address).map(|listener| Self::Tls(listener, Arc::clone(config)))
+            }
             Listen::Unix(path) => bind_unix(path).and_then(|listener| {
                 listener.set_nonblocking(true)?;
                 rustix::net::listen(&listener, BACKLOG)?;
@@ -111,7 +121,7 @@ impl Listener {
         };
         bound.map_err(|source| {
             let place = match listen {
-                Listen::Tcp(address) => address.to_string(),
+                Listen::Tcp(address) | Listen::Tls(address, _) => address.to_string(),
                 Listen::Unix(path) => path.display().to_string(),
             };
             Error::Listen { place, source }
@@ -121,12 +131,11 @@ impl Listener {
     /// Accepts a connection; `WouldBlock` when none is waiting.
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         match self {
-            Self::Tcp(listener) => {
-                let (stream, _) = listener.accept()?;
-                stream.set_nonblocking(true)?;
-                stream.set_nodelay(true)?;
-                keep_alive(&stream)?;
-                Ok(Stream::Tcp(stream))
+            Self::Tcp(listener) => accept_tcp(listener).map(Stream::Tcp),
+            Self::Tls(listener, config) => {
+                let socket = accept_tcp(listener)?;
+                let encrypted = Encrypted::new(socket, Arc::clone(config));
+                Ok(Stream::Tls(Box::new(encrypted?)))
             }
             Self::Unix(listener, _) => {
                 let (stream, _) = listener.accept()?;
@@ -138,7 +147,7 @@ impl Listener {
 
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Tcp(listener) => listener.local_addr().ok(),
+            Self::Tcp(listener) | Self::Tls(listener, _) => listener.local_addr().ok(),
             Self::Unix(..) => None,
         }
     }
@@ -147,7 +156,7 @@ impl Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Tcp(listener) => listener.as_fd(),
+            Self::Tcp(listener) | Self::Tls(listener, _) => listener.as_fd(),
             Self::Unix(listener, _) => listener.as_fd(),
         }
     }
@@ -160,6 +169,21 @@ impl Drop for Listener {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    rustix::net::listen(&listener, BACKLOG)?;
+    Ok(listener)
+}
+
+fn accept_tcp(listener: &TcpListener) -> io::Result<TcpStream> {
+    let (stream, _) = listener.accept()?;
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    keep_alive(&stream)?;
+    Ok(stream)
 }
 
 /// Listens on a unix socket. A killed server leaves its socket file behind; a socket that refuses connections
@@ -188,58 +212,4 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     set_tcp_keepintvl(stream, KEEP_ALIVE / 3)?;
     set_tcp_keepcnt(stream, 3)?;
     Ok(())
-}
-
-#[derive(Debug)]
-pub(crate) enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Stream {
-    /// Whether the peer is on this machine.
-    pub(crate) fn is_local(&self) -> bool {
-        match self {
-            Self::Tcp(stream) => {
-                let peer = stream.peer_addr();
-                peer.is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
-            }
-            Self::Unix(_) => true,
-        }
-    }
-
-    /// The remote and local address of the connection, as CLIENT LIST shows them.
-    pub(crate) fn origin(&self) -> Origin {
-        let shown = |address: io::Result<SocketAddr>| {
-            address.map_or_else(|_| "?:0".into(), |address| address.to_string())
-        };
-        match self {
-            Self::Tcp(stream) => Origin {
-                address: shown(stream.peer_addr()),
-                local_address: shown(stream.local_addr()),
-                fd: stream.as_raw_fd(),
-                is_unix: false,
-            },
-            Self::Unix(stream) => {
-                let path = stream.local_addr().ok();
-                let path = path.as_ref().and_then(|address| address.as_pathname());
-                let place = path.map_or_else(|| "?".into(), |path| path.display().to_string());
-                Origin {
-                    address: format!("{place}:0"),
-                    local_address: format!("{place}:0"),
-                    fd: stream.as_raw_fd(),
-                    is_unix: true,
-                }
-            }
-        }
-    }
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(stream) => stream.as_fd(),
-            Self::Unix(stream) => stream.as_fd(),
-        }
-    }
 }

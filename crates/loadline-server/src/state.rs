@@ -59,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) killed: bool,
     /// Whether a connection can be discarding its input.
     pub(crate) has_draining: bool,
+    /// Whether a handshake of TLS can be under way.
+    pub(crate) has_handshaking: bool,
     /// Set by SHUTDOWN.
     pub(crate) shutdown: bool,
     /// A known slowdown of every command.
@@ -316,6 +318,7 @@ impl Shared {
             peers: BTreeMap::new(),
             killed: false,
             has_draining: false,
+            has_handshaking: false,
             shutdown: false,
             #[cfg(feature = "slowdown")]
             slowdown: None,

@@ -2,7 +2,7 @@
 //!
 //! A bare number where a unit is needed is refused: `--duration 10` could mean anything.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use loadline_load::keys::KeyDist;
@@ -101,6 +101,18 @@ pub(crate) fn socket_address(text: &str) -> Result<SocketAddr, String> {
             "invalid address `{text}`: expected an IP address and a port, such as `127.0.0.1:6379`"
         )
     })
+}
+
+/// Reads an address for encrypted connections: a port of this machine, or an address with a port.
+pub(crate) fn tls_address(text: &str) -> Result<SocketAddr, String> {
+    match text.parse() {
+        Ok(port) => Ok((Ipv4Addr::LOCALHOST, port).into()),
+        Err(_) => text.parse().map_err(|_| {
+            format!(
+                "invalid port `{text}`: expected a port, such as `6380`, or an IP address with it, such as `0.0.0.0:6380`"
+            )
+        }),
+    }
 }
 
 /// Reads a size, such as `64B`, `1KiB`, `1kB` or `1MiB`, in bytes.

@@ -523,6 +523,13 @@ impl Server {
             let draining = self.net.connections.tokens_where(Connection::is_draining);
             self.shared.has_draining = !draining.is_empty();
         }
+        if self.shared.has_handshaking {
+            let timeout = self.net.config.handshake_timeout;
+            self.close_where(|connection| connection.stream.is_overdue(timeout));
+            let connections = &mut self.net.connections;
+            let left = connections.tokens_where(|connection| connection.stream.is_handshaking());
+            self.shared.has_handshaking = !left.is_empty();
+        }
         if std::mem::take(&mut self.full) {
             self.net.listen(EventFlags::IN);
         }

@@ -12,9 +12,10 @@ use rustix::time::Timespec;
 
 use super::{EVENTS, SYNCED};
 use crate::connection::{Bounds, Connection, Over};
-use crate::listen::{Listener, ServerConfig, Stream};
+use crate::listen::{Listener, ServerConfig};
 use crate::others::{Nobody, Others};
 use crate::state::Shared;
+use crate::stream::Stream;
 
 /// The reply to a connection from another machine while there is no password.
 const PROTECTED: &[u8] = b"-DENIED The default user has no password, so connections are only accepted from this machine. Set one with CONFIG SET requirepass or ACL SETUSER from there.\r\n";
@@ -90,12 +91,12 @@ impl Net {
             match self.listeners[listener].accept() {
                 Ok(stream) if clients >= self.config.max_clients => {
                     shared.stats.rejected_connections += 1;
-                    let _ = rustix::io::write(&stream, b"-ERR max number of clients reached\r\n");
+                    stream.refuse(b"-ERR max number of clients reached\r\n");
                 }
                 // The password can have been removed since the start.
                 Ok(stream) if shared.acl.is_unprotected() && !stream.is_local() => {
                     shared.stats.rejected_connections += 1;
-                    let _ = rustix::io::write(&stream, PROTECTED);
+                    stream.refuse(PROTECTED);
                 }
                 Ok(stream) => self.admit(stream, shared),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
@@ -118,6 +119,7 @@ impl Net {
             shared.peers.remove(&session.id);
             return;
         }
+        shared.has_handshaking |= stream.is_handshaking();
         let connection = Connection::new(stream, session, bounds);
         let mut newcomers = self.newcomers.borrow_mut();
         newcomers.insert(token, connection);

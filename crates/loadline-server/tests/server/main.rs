@@ -12,6 +12,7 @@ mod blocking;
 mod busy;
 mod clients;
 mod counts;
+mod encrypted;
 mod eviction;
 mod functions;
 mod getkeys;

@@ -34,20 +34,24 @@ pub(crate) const LATER_SUBCOMMANDS: [&str; 2] = ["CLIENT|NO-TOUCH", "CLIENT|SETI
 /// Our server on a thread of its own; it ends with this value.
 pub(crate) struct Ours {
     pub(crate) address: SocketAddr,
+    /// The address of the port for encrypted connections, if it has one.
+    pub(crate) encrypted: Option<SocketAddr>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Ours {
     pub(crate) fn start(config: ServerConfig) -> Self {
-        let listen = vec![Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())];
+        let mut listen = vec![Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())];
+        listen.extend(config.listen);
         let mut server = Server::bind(ServerConfig { listen, ..config }).unwrap();
-        let address = server.local_addrs()[0];
+        let addresses = server.local_addrs();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
         Self {
-            address,
+            address: addresses[0],
+            encrypted: addresses.get(1).copied(),
             stop,
             thread: Some(thread),
         }

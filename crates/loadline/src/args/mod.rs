@@ -356,6 +356,8 @@ pub(crate) struct ServeArgs {
     /// Socket in the file system to listen on
     #[arg(long, value_name = "PATH")]
     pub(crate) unix: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: ServeTlsArgs,
     /// File with the password that clients must send
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
@@ -375,6 +377,43 @@ pub(crate) struct ServeArgs {
     /// At the limit: refuse writes, or remove keys, by the names of Redis (with `volatile-`, only keys with an expiry)
     #[arg(long, value_enum, value_name = "POLICY", default_value = "noeviction")]
     pub(crate) maxmemory_policy: EvictionArg,
+}
+
+/// Encrypted connections, with the names of redis-server.
+#[derive(Debug, Args)]
+pub(crate) struct ServeTlsArgs {
+    /// Port for encrypted connections (TLS), at 127.0.0.1 or the given address. Without --listen and --unix, all
+    /// connections are encrypted
+    #[arg(
+        long,
+        value_name = "[ADDR:]PORT",
+        value_parser = units::tls_address,
+        requires_all = ["tls_cert_file", "tls_key_file"]
+    )]
+    pub(crate) tls_port: Option<SocketAddr>,
+    /// The server's certificate, with those between it and its authority, in PEM format
+    #[arg(long, value_name = "FILE", requires = "tls_port")]
+    pub(crate) tls_cert_file: Option<PathBuf>,
+    /// The private key of that certificate, in PEM format
+    #[arg(long, value_name = "FILE", requires = "tls_port")]
+    pub(crate) tls_key_file: Option<PathBuf>,
+    /// The authorities of the certificates of clients, in PEM format
+    #[arg(long, value_name = "FILE", requires = "tls_port")]
+    pub(crate) tls_ca_cert_file: Option<PathBuf>,
+    /// Whether clients need a certificate [default: yes]
+    #[arg(long, value_enum, value_name = "WHEN", requires = "tls_port")]
+    pub(crate) tls_auth_clients: Option<AuthClientsArg>,
+}
+
+/// The values of `--tls-auth-clients`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuthClientsArg {
+    /// Every client needs a certificate
+    Yes,
+    /// Certificates of clients are not asked for
+    No,
+    /// A certificate of a client is verified if there is one
+    Optional,
 }
 
 /// The server of the target `embedded`, with the slowdowns that `prove` injects

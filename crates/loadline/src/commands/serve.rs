@@ -8,12 +8,13 @@ use std::process::ExitCode;
 use loadline_server::{Error, Eviction, Listen, Server, ServerConfig, Slowdown};
 
 use super::store;
-use crate::args::{EmbeddedArgs, EvictionArg, ServeArgs};
+use crate::args::{AuthClientsArg, EmbeddedArgs, EvictionArg, ServeArgs, ServeTlsArgs};
 use crate::exit::Failure;
 use crate::files;
 use crate::interrupt::interrupt;
 use crate::spelling::Durability;
 use crate::systems::servers::LISTENING;
+use crate::systems::tls;
 
 /// Default address: that of Redis.
 const DEFAULT_ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 6379);
@@ -38,6 +39,7 @@ fn serve(args: &ServeArgs, slowdown: Option<Slowdown>) -> anyhow::Result<ExitCod
     let stop = interrupt()?;
     let mut listen: Vec<Listen> = args.listen.iter().copied().map(Listen::Tcp).collect();
     listen.extend(args.unix.clone().map(Listen::Unix));
+    listen.extend(encrypted(&args.tls)?);
     if listen.is_empty() {
         listen.push(Listen::Tcp(SocketAddr::from(DEFAULT_ADDRESS)));
     }
@@ -69,6 +71,33 @@ fn serve(args: &ServeArgs, slowdown: Option<Slowdown>) -> anyhow::Result<ExitCod
     files::print(&format!("{LISTENING}{}\n", places.join(", ")))?;
     server.run(&stop).map_err(|error| failure(&error, dir))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The port for encrypted connections. As in redis-server, clients need a certificate unless said otherwise.
+fn encrypted(args: &ServeTlsArgs) -> Result<Option<Listen>, Failure> {
+    let files = args
+        .tls_cert_file
+        .as_deref()
+        .zip(args.tls_key_file.as_deref());
+    let Some((address, (certificate, key))) = args.tls_port.zip(files) else {
+        return Ok(None);
+    };
+    let asked = args.tls_auth_clients.unwrap_or(AuthClientsArg::Yes);
+    let authorities = args.tls_ca_cert_file.as_deref();
+    let authorities = match (asked, authorities) {
+        (AuthClientsArg::No, _) => None,
+        (AuthClientsArg::Yes | AuthClientsArg::Optional, Some(file)) => Some(file),
+        (AuthClientsArg::Yes | AuthClientsArg::Optional, None) => {
+            return Err(Failure::usage(
+                "Clients need a certificate, but the authority that signs it is not named.\n\
+                 Name its file with --tls-ca-cert-file, or do without certificates of clients with --tls-auth-clients no."
+                    .to_owned(),
+            ));
+        }
+    };
+    let is_optional = asked == AuthClientsArg::Optional;
+    let config = tls::server(certificate, key, authorities, is_optional)?;
+    Ok(Some(Listen::Tls(address, config)))
 }
 
 fn eviction(policy: EvictionArg) -> Eviction {

@@ -28,7 +28,7 @@ pub(crate) mod site;
 mod slots;
 pub(crate) mod strace;
 pub(crate) mod threads;
-mod tls;
+pub(crate) mod tls;
 mod watch;
 
 pub(crate) use admin::{Admin, Refusals};

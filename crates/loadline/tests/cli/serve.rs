@@ -36,6 +36,37 @@ fn server_listens_on_a_unix_socket() {
 }
 
 #[test]
+fn encrypted_port_serves_those_who_trust_its_certificate() {
+    let dir = Dir::new();
+    for name in ["server", "stranger"] {
+        let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        dir.write(&format!("{name}.pem"), &certified.cert.pem());
+        let key = certified.signing_key.serialize_pem();
+        dir.write(&format!("{name}.key"), &key);
+    }
+    let files = ["--tls-cert-file", "server.pem", "--tls-key-file"];
+    let words = [&["--tls-port", "0"], &files[..], &["server.key"]].concat();
+    let open = [&words[..], &["--tls-auth-clients", "no"]].concat();
+    let serving = Serving::start(&dir, &open);
+    let target = format!("rediss://{}", serving.second.unwrap());
+    let clean = |authority| dir.run(&["clean", &target, "--tls-ca", authority]);
+    clean("server.pem").succeeded();
+    clean("stranger.pem").failed(69, "certificate");
+    serving.answers("PING\r\n", "+PONG\r\n");
+
+    let refused = |words: &[&str], code, reason| {
+        dir.run(&[&["serve"], words].concat()).failed(code, reason);
+    };
+    refused(&words, 64, "--tls-auth-clients no");
+    let of_another = [&files[..], &["stranger.key", "--tls-port", "0"]].concat();
+    let of_another = [&of_another[..], &["--tls-auth-clients", "no"]].concat();
+    refused(&of_another, 65, "TLS cannot be set up");
+    let missing = [&files[..], &["missing.key", "--tls-port", "0"]].concat();
+    let missing = [&missing[..], &["--tls-auth-clients", "no"]].concat();
+    refused(&missing, 65, "missing.key");
+}
+
+#[test]
 fn with_a_password_strangers_are_refused() {
     let dir = Dir::new();
     dir.write("secret.txt", "hunter2\n");

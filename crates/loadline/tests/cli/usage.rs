@@ -52,6 +52,8 @@ fn usage_errors_end_with_64() {
         ),
         (&["serve", "--listen", "localhost"], "invalid"),
         (&["serve", "--listen", "0.0.0.0:0"], "--password-file"),
+        (&["serve", "--tls-port", "6380"], "--tls-cert-file"),
+        (&["serve", "--tls-auth-clients", "no"], "--tls-port"),
     ] {
         dir.run(words).failed(64, reason);
     }

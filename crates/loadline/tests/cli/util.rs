@@ -115,6 +115,8 @@ impl Ended {
 pub(crate) struct Serving {
     pub(crate) process: Child,
     pub(crate) address: SocketAddr,
+    /// The second address that it listens on, if there is one.
+    pub(crate) second: Option<SocketAddr>,
 }
 
 impl Serving {
@@ -140,8 +142,14 @@ impl Serving {
         let places = line
             .strip_prefix("Listening on ")
             .unwrap_or_else(|| panic!("{line:?}"));
-        let address = places.trim().split(", ").next().unwrap().parse().unwrap();
-        Self { process, address }
+        let mut places = places.trim().split(", ");
+        let address = places.next().unwrap().parse().unwrap();
+        let second = places.next().and_then(|place| place.parse().ok());
+        Self {
+            process,
+            address,
+            second,
+        }
     }
 
     /// Sends `request` and checks that exactly `reply` comes back.

@@ -1,5 +1,6 @@
-//! Encrypted connections: TLS trust, and TLS under the wire loop.
+//! Encrypted connections: TLS trust, TLS under the wire loop, and the certificates of `loadline serve`.
 
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,7 +14,8 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 
 use crate::exit::Failure;
 use crate::plan::TlsFiles;
@@ -51,20 +53,56 @@ pub(crate) fn trust(files: &TlsFiles, hosts: &[&str]) -> Result<Tls, Failure> {
         .with_custom_certificate_verifier(Arc::new(verifier));
     let config = match &files.identity {
         None => builder.with_no_client_auth(),
-        Some((certificate, key)) => {
-            let unreadable = |error| {
-                Failure::bad_file(format!(
-                    "{}: cannot read a private key in PEM format: {error}.",
-                    key.display()
-                ))
-            };
-            let private = PrivateKeyDer::from_pem_file(key).map_err(unreadable)?;
-            builder
-                .with_client_auth_cert(certificates(certificate)?, private)
-                .map_err(broken)?
-        }
+        Some((certificate, key)) => builder
+            .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
+            .map_err(broken)?,
     };
     Ok(Tls::with_config(Arc::new(config)))
+}
+
+/// The configuration of a server with this certificate and key, for clients with a certificate of these authorities,
+/// if there are any. `is_optional` also accepts clients without a certificate.
+///
+/// # Errors
+/// A bad file, or a key that does not belong to the certificate.
+pub(crate) fn server(
+    certificate: &Path,
+    key: &Path,
+    authorities: Option<&Path>,
+    is_optional: bool,
+) -> Result<Arc<ServerConfig>, Failure> {
+    let provider = Arc::new(ring::default_provider());
+    let broken =
+        |why: &dyn fmt::Display| Failure::bad_file(format!("TLS cannot be set up: {why}."));
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| broken(&error))?;
+    let builder = match authorities {
+        None => builder.with_no_client_auth(),
+        Some(authorities) => {
+            let roots = Arc::new(roots(Some(authorities))?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+            let verifier = if is_optional {
+                verifier.allow_unauthenticated()
+            } else {
+                verifier
+            };
+            builder.with_client_cert_verifier(verifier.build().map_err(|error| broken(&error))?)
+        }
+    };
+    let config = builder
+        .with_single_cert(certificates(certificate)?, private_key(key)?)
+        .map_err(|error| broken(&error))?;
+    Ok(Arc::new(config))
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Failure> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| {
+        Failure::bad_file(format!(
+            "{}: cannot read a private key in PEM format: {error}.",
+            path.display()
+        ))
+    })
 }
 
 /// A non-blocking TLS connection of the wire loop.

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use loadline_resp::Protocol;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
 use super::*;
@@ -51,10 +50,6 @@ impl Authority {
         (certificate_path, key_path)
     }
 
-    fn roots(&self) -> Arc<RootCertStore> {
-        Arc::new(roots(Some(&self.file("ca.pem"))).unwrap())
-    }
-
     /// A server that answers a greeting and then echoes, on one connection.
     fn serve(&self, asks_for_certificate: bool) -> (Server, JoinHandle<io::Result<()>>) {
         self.serve_as(self.issue("127.0.0.1"), asks_for_certificate)
@@ -66,24 +61,8 @@ impl Authority {
         (certificate, key): (PathBuf, PathBuf),
         asks_for_certificate: bool,
     ) -> (Server, JoinHandle<io::Result<()>>) {
-        let provider = Arc::new(ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .unwrap();
-        let builder = if asks_for_certificate {
-            let verifier = WebPkiClientVerifier::builder_with_provider(self.roots(), provider)
-                .build()
-                .unwrap();
-            builder.with_client_cert_verifier(verifier)
-        } else {
-            builder.with_no_client_auth()
-        };
-        let key = PrivateKeyDer::from_pem_file(key).unwrap();
-        let config = Arc::new(
-            builder
-                .with_single_cert(certificates(&certificate).unwrap(), key)
-                .unwrap(),
-        );
+        let authorities = asks_for_certificate.then(|| self.file("ca.pem"));
+        let config = super::server(&certificate, &key, authorities.as_deref(), false).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Server {
             tls: true,
