@@ -173,6 +173,7 @@ fn waiting(wait: Wait) -> String {
 /// The effect of a fault, and how it ends.
 fn effect(trial: &Trial, topology: &Topology) -> String {
     let times = words::plural(trial.faults, "time");
+    let connections = words::plural(trial.faults, "connection");
     match &trial.fault {
         Fault::Kill => match topology {
             Topology::Replica => {
@@ -186,10 +187,7 @@ fn effect(trial: &Trial, topology: &Topology) -> String {
         }
         .to_owned(),
         Fault::Stop => "the server is stopped with SIGSTOP, and continues".to_owned(),
-        Fault::ClientKill => format!(
-            "the server closes {} of its clients",
-            words::plural(trial.faults, "connection")
-        ),
+        Fault::ClientKill => format!("the server closes {connections} of its clients"),
         Fault::Reset => "all connections are reset".to_owned(),
         Fault::Cut => {
             format!("a connection ends {times} after a write was executed and before its reply")
@@ -202,14 +200,12 @@ fn effect(trial: &Trial, topology: &Topology) -> String {
         }
         Fault::Refused => "connections are closed, and new ones are refused for 1 s".to_owned(),
         Fault::ReadOnly => "the server is a replica for 1 s, and refuses writes with READONLY".to_owned(),
-        Fault::MaxClients => format!(
-            "the server closes {}, and refuses new clients for 1 s",
-            words::plural(trial.faults, "connection")
-        ),
-        Fault::SlowClose => format!(
-            "the server closes {} of its clients, which are notified after 1 s",
-            words::plural(trial.faults, "connection")
-        ),
+        Fault::MaxClients => {
+            format!("the server closes {connections}, and refuses new clients for 1 s")
+        }
+        Fault::SlowClose => {
+            format!("the server closes {connections} of its clients, which are notified after 1 s")
+        }
         Fault::Loading => "the server ends with SIGKILL, is started again, and reads its data for about 1 s (LOADING)".to_owned(),
         Fault::SlotsMoved => format!(
             "slots of a master are moved to another one, key by key ({})",
