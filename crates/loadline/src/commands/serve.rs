@@ -90,8 +90,7 @@ fn encrypted(args: &ServeTlsArgs) -> Result<Option<Listen>, Failure> {
         (AuthClientsArg::Yes | AuthClientsArg::Optional, None) => {
             return Err(Failure::usage(
                 "Clients need a certificate, but the authority that signs it is not named.\n\
-                 Name its file with --tls-ca-cert-file, or do without certificates of clients with --tls-auth-clients no."
-                    .to_owned(),
+                 Name its file with --tls-ca-cert-file, or do without certificates of clients with --tls-auth-clients no.",
             ));
         }
     };
