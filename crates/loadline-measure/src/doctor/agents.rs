@@ -14,7 +14,7 @@ const SLOWER: f64 = 1.25;
 const TOGETHER: f64 = 0.95;
 /// Below this share, rates and percentiles describe no common load.
 const APART: f64 = 0.5;
-/// The most CPUs in a range of a list.
+/// The most CPUs in a list.
 const MOST_CPUS: u64 = 65_536;
 
 /// Applies the rules about agents to the merged `case`, the one with `index` in each of `agents`. Of the time in which
@@ -191,10 +191,32 @@ fn cpus(list: &str) -> Option<BTreeSet<u64>> {
     for range in list.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-        if last.checked_sub(first)? >= MOST_CPUS {
+        if last.checked_sub(first)? >= MOST_CPUS - cpus.len() as u64 {
             return None;
         }
         cpus.extend(first..=last);
     }
     Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_of_cpus_is_read_and_bounded() {
+        let few = cpus("0-2,8").map(|cpus| cpus.into_iter().collect::<Vec<_>>());
+        assert_eq!(few, Some(vec![0, 1, 2, 8]));
+        assert_eq!(cpus("0-65535").map(|cpus| cpus.len()), Some(65_536));
+        for hostile in [
+            "",
+            "2-1",
+            "0-x",
+            "0-65536",
+            "0-65535,70000",
+            "0-40000,50000-90000",
+        ] {
+            assert_eq!(cpus(hostile), None, "{hostile}");
+        }
+    }
 }
