@@ -264,7 +264,7 @@ impl BaselineCase {
                 .into_iter()
                 .flatten()
                 .reduce(|one, other| one + other);
-            waited.map(|share| share.min(1.0))
+            waited.map(|share| share.clamp(0.0, 1.0))
         };
         let shares: Vec<f64> = case.rounds.iter().filter_map(of_round).collect();
         median(&shares)
