@@ -443,6 +443,8 @@ fn slots_move_under_load_and_lose_and_repeat_nothing() {
 #[test]
 fn full_disk_refuses_writes_until_there_is_room_and_loses_nothing() {
     if !rustix::process::geteuid().is_root() {
+        let said = b"\n*** NOT TESTED: a full disk under a server, since that needs root\n";
+        std::io::stderr().write_all(said).unwrap();
         return;
     }
     let (answer, report) = answer(&["standalone", "--fault", "full-disk"]);
