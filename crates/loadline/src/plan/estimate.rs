@@ -90,6 +90,16 @@ impl Estimate {
         }
     }
 
+    /// The estimate of the same if half of the rounds that can follow usually do, and not a quarter of them.
+    pub(crate) fn usually_extended(self) -> Self {
+        let part = self.further / 3;
+        Self {
+            most: self.most + part,
+            further: self.further - part,
+            ..self
+        }
+    }
+
     /// The estimate of `times` repetitions.
     pub(crate) fn times(self, times: u32) -> Self {
         Self {
