@@ -60,7 +60,8 @@ fn encrypted_port_serves_those_who_trust_its_certificate() {
     refused(&words, 64, "--tls-auth-clients no");
     let of_another = [&files[..], &["stranger.key", "--tls-port", "0"]].concat();
     let of_another = [&of_another[..], &["--tls-auth-clients", "no"]].concat();
-    refused(&of_another, 65, "TLS cannot be set up");
+    let unfit = "stranger.key: is not the key of the certificate in server.pem";
+    refused(&of_another, 65, unfit);
     let missing = [&files[..], &["missing.key", "--tls-port", "0"]].concat();
     let missing = [&missing[..], &["--tls-auth-clients", "no"]].concat();
     refused(&missing, 65, "missing.key");

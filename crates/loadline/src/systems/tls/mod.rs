@@ -27,15 +27,13 @@ use crate::plan::TlsFiles;
 /// A bad file; or, if the system's certificates are requested, that there are none.
 pub(crate) fn trust(files: &TlsFiles, hosts: &[&str]) -> Result<Tls, Failure> {
     let provider = Arc::new(ring::default_provider());
-    let broken =
-        |error: rustls::Error| Failure::bad_file(format!("TLS cannot be set up: {error}."));
     let verifier = if files.insecure {
         None
     } else {
         let roots = Arc::new(roots(files.ca.as_deref())?);
         let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
             .build()
-            .map_err(|error| Failure::bad_file(format!("TLS cannot be set up: {error}.")))?;
+            .map_err(broken)?;
         Some(verifier)
     };
     let hosts = hosts.iter().map(|host| ServerName::try_from(*host));
@@ -55,7 +53,7 @@ pub(crate) fn trust(files: &TlsFiles, hosts: &[&str]) -> Result<Tls, Failure> {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => builder
             .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
-            .map_err(broken)?,
+            .map_err(|error| unfit(certificate, key, error))?,
     };
     Ok(Tls::with_config(Arc::new(config)))
 }
@@ -72,11 +70,9 @@ pub(crate) fn server(
     is_optional: bool,
 ) -> Result<Arc<ServerConfig>, Failure> {
     let provider = Arc::new(ring::default_provider());
-    let broken =
-        |why: &dyn fmt::Display| Failure::bad_file(format!("TLS cannot be set up: {why}."));
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|error| broken(&error))?;
+        .map_err(broken)?;
     let builder = match authorities {
         None => builder.with_no_client_auth(),
         Some(authorities) => {
@@ -87,13 +83,28 @@ pub(crate) fn server(
             } else {
                 verifier
             };
-            builder.with_client_cert_verifier(verifier.build().map_err(|error| broken(&error))?)
+            builder.with_client_cert_verifier(verifier.build().map_err(broken)?)
         }
     };
     let config = builder
         .with_single_cert(certificates(certificate)?, private_key(key)?)
-        .map_err(|error| broken(&error))?;
+        .map_err(|error| unfit(certificate, key, error))?;
     Ok(Arc::new(config))
+}
+
+fn broken(error: impl fmt::Display) -> Failure {
+    Failure::bad_file(format!("TLS cannot be set up: {error}."))
+}
+
+/// The failure of a certificate and a key that were read, and refused together.
+fn unfit(certificate: &Path, key: &Path, error: rustls::Error) -> Failure {
+    let rustls::Error::InconsistentKeys(_) = error else {
+        return broken(error);
+    };
+    let [certificate, key] = [certificate, key].map(Path::display);
+    Failure::bad_file(format!(
+        "{key}: is not the key of the certificate in {certificate}."
+    ))
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Failure> {
