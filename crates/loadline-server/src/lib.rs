@@ -22,6 +22,7 @@
 mod acl;
 mod announce;
 mod buffer;
+mod catalogue;
 mod commands;
 mod connection;
 mod error;
@@ -69,5 +70,5 @@ pub const FUNCTION_DATABASE: usize = state::OWN_DATABASE;
 /// Whether the server supports the command `name`, in any case.
 #[must_use]
 pub fn knows(name: &[u8]) -> bool {
-    commands::names().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+    commands::knows(name)
 }

@@ -1,13 +1,11 @@
 //! Users with their rights, and the log of what was denied to them.
 
-mod catalogue;
 mod log;
 mod rules;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-pub(crate) use catalogue::{CATEGORIES, Catalogue, Item, category};
 pub(crate) use log::{AclLog, Denial, Entry};
 pub(crate) use rules::{KeyPattern, Selector, User, has_spaces, merged};
 

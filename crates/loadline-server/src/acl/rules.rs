@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::catalogue::{CATEGORIES, Catalogue, category};
+use crate::catalogue::{CATEGORIES, Catalogue, category};
 
 /// The SHA-256 of a password, as text.
 pub(crate) fn hashed(password: &[u8]) -> String {

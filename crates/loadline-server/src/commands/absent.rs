@@ -2,19 +2,23 @@
 //! these, so that tools that ask find out.
 
 use super::refusal::{Refusal, no_such_form};
-use super::{Call, Known, Words, is, other, sub};
+use super::{Call, Keys, Listed, Words, is, listed, sub};
 
-pub(super) const TABLE: &[Known] = &[
-    other("REPLICAOF", 3, replicaof),
-    other("SLAVEOF", 3, replicaof),
-    other("FAILOVER", -1, |_, _| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("REPLICAOF", 3, Keys::None, replicaof),
+    listed("SLAVEOF", 3, Keys::None, replicaof),
+    listed("FAILOVER", -1, Keys::None, |_, _| {
         Err("ERR FAILOVER requires connected replicas.".into())
     }),
-    other("MODULE", -2, module).with(&[sub("LIST", 2, "\nReturn a list of loaded modules.")]),
+    listed("MODULE", -2, Keys::None, module).with(&[sub(
+        "LIST",
+        2,
+        "\nReturn a list of loaded modules.",
+    )]),
 ];
 
-pub(super) const CLUSTER: &[Known] = &[
-    other("CLUSTER", -2, no_cluster).with(&[
+pub(super) const CLUSTER: &[Listed] = &[
+    listed("CLUSTER", -2, Keys::None, no_cluster).with(&[
         sub("ADDSLOTS", -3, ""),
         sub("ADDSLOTSRANGE", -4, ""),
         sub("BUMPEPOCH", 2, ""),
@@ -42,9 +46,9 @@ pub(super) const CLUSTER: &[Known] = &[
         sub("SLAVES", 3, ""),
         sub("SLOTS", 2, ""),
     ]),
-    other("ASKING", 1, no_cluster),
-    other("READONLY", 1, no_cluster),
-    other("READWRITE", 1, no_cluster),
+    listed("ASKING", 1, Keys::None, no_cluster),
+    listed("READONLY", 1, Keys::None, no_cluster),
+    listed("READWRITE", 1, Keys::None, no_cluster),
 ];
 
 fn replicaof(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {

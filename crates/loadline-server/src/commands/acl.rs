@@ -4,12 +4,13 @@ use super::numbers::integer;
 use super::refusal::{Refusal, no_such_form, shown};
 use super::reply::Reply;
 use super::rights::dry_run;
-use super::{Call, Known, Words, find, is, other, sub};
-use crate::acl::{CATEGORIES, Catalogue, DEFAULT, Selector, User, category, has_spaces};
+use super::{Call, Keys, Listed, Words, each, is, listed, sub};
+use crate::acl::{DEFAULT, Selector, User, has_spaces};
+use crate::catalogue::{CATEGORIES, category};
 use crate::pubsub::Kind;
 use crate::state::Shared;
 
-pub(super) const TABLE: &[Known] = &[other("ACL", -2, acl).with(&[
+pub(super) const TABLE: &[Listed] = &[listed("ACL", -2, Keys::None, acl).with(&[
     sub(
         "CAT",
         -2,
@@ -250,14 +251,9 @@ fn categories(reply: &mut Reply<'_>, names: &[&[u8]]) -> Result<(), Refusal> {
     let found = category(&String::from_utf8_lossy(name));
     let found =
         found.ok_or_else(|| Refusal::from([b"ERR Unknown category '", shown(name, 128), b"'"]))?;
-    let is_known = |name: &str| {
-        let (command, second) = name.split_once('|').unwrap_or((name, ""));
-        let known = find(command.as_bytes()).map(|found| found.known);
-        known.is_some_and(|known| second.is_empty() || known.has_subcommand(second.as_bytes()))
-    };
-    let items = Catalogue::get().items.iter();
+    let items = each().map(|known| known.item);
     let items: Vec<&str> = items
-        .filter(|item| item.is_in(found) && is_known(item.name))
+        .filter(|item| item.is_in(found))
         .map(|item| item.name)
         .collect();
     reply.array(items.len());

@@ -5,13 +5,13 @@ use loadline_store::{Edit, View};
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX, WRONG_TYPE};
 use super::strings::{bytes_of, fresh};
-use super::{Call, Effect, Known, LARGEST, ONE, Words, is, read, write};
+use super::{Call, Effect, LARGEST, Listed, ONE, Words, is, listed};
 
-pub(super) const TABLE: &[Known] = &[
-    write("BITFIELD", -2, ONE, |call, words| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("BITFIELD", -2, ONE, |call, words| {
         bitfield(call, words, true)
     }),
-    read("BITFIELD_RO", -2, ONE, |call, words| {
+    listed("BITFIELD_RO", -2, ONE, |call, words| {
         bitfield(call, words, false)
     }),
 ];

@@ -5,14 +5,14 @@ use loadline_store::{Edit, View};
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX, WRONG_TYPE};
 use super::strings::{bytes_of, fresh};
-use super::{Call, Effect, Keys, Known, LARGEST, ONE, Words, is, read, write};
+use super::{Call, Effect, Keys, LARGEST, Listed, ONE, Words, is, listed};
 
-pub(super) const TABLE: &[Known] = &[
-    write("SETBIT", 4, ONE, setbit),
-    read("GETBIT", 3, ONE, getbit),
-    read("BITCOUNT", -2, ONE, bitcount),
-    read("BITPOS", -3, ONE, bitpos),
-    write("BITOP", -4, Keys::At(2, -1, 1), bitop),
+pub(super) const TABLE: &[Listed] = &[
+    listed("SETBIT", 4, ONE, setbit),
+    listed("GETBIT", 3, ONE, getbit),
+    listed("BITCOUNT", -2, ONE, bitcount),
+    listed("BITPOS", -3, ONE, bitpos),
+    listed("BITOP", -4, Keys::At(2, -1, 1), bitop),
 ];
 
 /// The byte and the mask of the bit at an offset.

@@ -9,14 +9,14 @@ use std::time::Instant;
 
 use super::numbers::{integer, milliseconds};
 use super::refusal::Refusal;
-use super::{Call, Known, Words, find, finish, other};
+use super::{Call, Keys, Listed, Words, find_of, finish, listed};
 use crate::buffer::Output;
 use crate::others::Nobody;
 use crate::session::{AtEnd, Session, Waiting};
 use crate::state::Shared;
 use crate::waiting::{Release, Wait};
 
-pub(super) const TABLE: &[Known] = &[other("WAIT", 3, wait)];
+pub(super) const TABLE: &[Listed] = &[listed("WAIT", 3, Keys::None, wait)];
 
 impl Call<'_> {
     /// The keys of a waiting command that can have data: all of them, or the one that has changed.
@@ -98,7 +98,7 @@ pub(crate) fn wake(
     };
     let (begin, noted) = (out.len(), shared.noted());
     let borrowed: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-    let found = find(borrowed[0]).expect("only known commands wait");
+    let known = find_of(&borrowed).expect("only known commands wait");
     let mut call = Call {
         session,
         shared,
@@ -107,14 +107,14 @@ pub(crate) fn wake(
         others: &Nobody,
     };
     let begun = Instant::now();
-    let outcome = call.handle_noting(found.known, &borrowed);
+    let outcome = call.handle_noting(known, &borrowed);
     let took = begun.elapsed();
     if let Some(Waiting::Unserved) = call.session.waiting {
         session.waiting = Some(Waiting::ForKeys { words, at_end });
         return false;
     }
     if let Err(refusal) = outcome {
-        call.shared.stats.calls[found.place(&borrowed)].failed += 1;
+        call.shared.stats.calls[known.place].failed += 1;
         call.refuse(&refusal);
     }
     if call.shared.slow.is_noted(took) {

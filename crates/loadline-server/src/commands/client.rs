@@ -6,13 +6,13 @@ use super::connection::check_name;
 use super::numbers::integer;
 use super::pause::pause;
 use super::refusal::{Refusal, SYNTAX, no_such_form, shown};
-use super::{Call, Known, Words, is, other, places, sub, tracking};
+use super::{Call, Keys, Listed, Words, is, listed, places, sub, tracking};
 use crate::peer::Peer;
 use crate::pubsub::Kind;
 use crate::session::Replies;
 use crate::waiting::Release;
 
-pub(super) const TABLE: &[Known] = &[other("CLIENT", -2, client).with(&[
+pub(super) const TABLE: &[Listed] = &[listed("CLIENT", -2, Keys::None, client).with(&[
     sub(
         "CACHING",
         3,
@@ -250,7 +250,7 @@ pub(super) fn line(call: &Call<'_>, peer: &Peer) -> String {
         get(&gauges.output_peak),
         get(&gauges.output),
         if is_writing { "rw" } else { "r" },
-        command.map_or("NULL", |place| &places()[place]),
+        command.map_or("NULL", |place| places()[place]),
         String::from_utf8_lossy(&peer.user()),
         tracking::redirect(call.shared, peer.id),
         get(&peer.resp),

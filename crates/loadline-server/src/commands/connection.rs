@@ -7,34 +7,29 @@ use loadline_resp::Protocol;
 use super::keys::database;
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX, shown, wrong_number};
-use super::{Call, Known, Words, is, other, pubsub, tracking};
+use super::{Call, Keys, Listed, Words, is, listed, pubsub, tracking};
 use crate::REDIS_VERSION;
 use crate::acl::{DEFAULT, Denial, GUESS_MS};
 use crate::session::Replies;
 
-pub(super) const TABLE: &[Known] = &[
-    other("PING", -1, ping),
-    other("ECHO", 2, |call, words| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("PING", -1, Keys::None, ping),
+    listed("ECHO", 2, Keys::None, |call, words| {
         call.reply().bulk(words[1]);
         Ok(())
     }),
-    other("HELLO", -1, hello),
-    other("AUTH", -2, auth),
-    other("SELECT", 2, select),
-    other("QUIT", -1, |call, _| {
+    listed("HELLO", -1, Keys::None, hello),
+    listed("AUTH", -2, Keys::None, auth),
+    listed("SELECT", 2, Keys::None, select),
+    listed("QUIT", -1, Keys::None, |call, _| {
         call.session.closing = true;
         call.reply().ok();
         Ok(())
     }),
-    other("RESET", 1, reset),
+    listed("RESET", 1, Keys::None, reset),
 ];
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
-
-/// Whether a client that has not authenticated can call the command.
-pub(super) fn is_for_strangers(name: &str) -> bool {
-    ["AUTH", "HELLO", "QUIT", "RESET"].contains(&name)
-}
 
 fn ping(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     match words[1..] {

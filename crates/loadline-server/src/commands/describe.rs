@@ -3,11 +3,11 @@
 use super::glob::glob;
 use super::refusal::{Refusal, SYNTAX, no_such_form};
 use super::reply::Reply;
-use super::table::{keys_at, name_of};
-use super::{Access, Call, FAMILIES, Keys, Known, Words, all, find, fits, is, other, places, sub};
-use crate::acl::{self, Catalogue, Item};
+use super::table::keys_at;
+use super::{Call, Keys, Known, Listed, Words, all, each, find_of, fits, is, listed, sub};
+use crate::catalogue;
 
-pub(super) const TABLE: &[Known] = &[other("COMMAND", -1, command).with(&[
+pub(super) const TABLE: &[Listed] = &[listed("COMMAND", -1, Keys::None, command).with(&[
     sub(
         "COUNT",
         2,
@@ -38,25 +38,23 @@ pub(super) const TABLE: &[Known] = &[other("COMMAND", -1, command).with(&[
 fn command(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let mut reply = call.reply();
     match *words {
-        [_] => {
-            reply.array(all().count());
-            all().for_each(|known| describe(&mut reply, known));
-        }
-        [_, word] if is(word, "COUNT") => reply.count(all().count()),
-        [_, word] if is(word, "INFO") => {
-            reply.array(all().count());
-            all().for_each(|known| describe(&mut reply, known));
-        }
+        [_] => describe(&mut reply, all()),
+        [_, word] if is(word, "COUNT") => reply.count(all().len()),
+        [_, word] if is(word, "INFO") => describe(&mut reply, all()),
         [_, word, ref names @ ..] if is(word, "INFO") => {
             reply.array(names.len());
             for name in names {
-                match find(name) {
-                    Some(found) => describe(&mut reply, found.known),
-                    None => reply.null_array(),
+                match named(name) {
+                    Some(known) => describe_one(&mut reply, known),
+                    None => reply.null(),
                 }
             }
         }
-        [_, word, ref names @ ..] if is(word, "DOCS") => docs(&mut reply, names),
+        [_, word] if is(word, "DOCS") => document(&mut reply, all()),
+        [_, word, ref names @ ..] if is(word, "DOCS") => {
+            let asked: Vec<&Known> = names.iter().filter_map(|name| named(name)).collect();
+            document(&mut reply, asked);
+        }
         [_, word, ref options @ ..] if is(word, "LIST") => list(&mut reply, options)?,
         [_, word, ref words @ ..] if is(word, "GETKEYS") => {
             let keys = keys_of(words)?;
@@ -68,102 +66,71 @@ fn command(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// The command with this name, or the subcommand with the name of its command and a bar before it.
+fn named(name: &[u8]) -> Option<&'static Known> {
+    let words: Vec<&[u8]> = name.splitn(2, |byte| *byte == b'|').collect();
+    let known = find_of(&words)?;
+    (words.len() == 1 || !known.second.is_empty()).then_some(known)
+}
+
+fn describe(reply: &mut Reply<'_>, all: &[Known]) {
+    reply.array(all.len());
+    all.iter().for_each(|known| describe_one(reply, known));
+}
+
 /// Writes the ten fields of Redis 7. Hints and specifications of keys are empty.
-fn describe(reply: &mut Reply<'_>, known: &Known) {
+fn describe_one(reply: &mut Reply<'_>, known: &Known) {
     let keys = match known.keys {
         Keys::At(first, last, step) => [first, last, step],
-        Keys::Sort | Keys::OneAndStored(_) | Keys::TargetAndCounted => [1, 1, 1],
+        Keys::Sort | Keys::OneAndPatterns | Keys::OneAndStored(_) | Keys::TargetAndCounted => {
+            [1, 1, 1]
+        }
         Keys::TargetAndSources => [1, -1, 1],
         Keys::None | Keys::Counted(_) | Keys::CountedOrNone(_) | Keys::Streams => [0; 3],
     };
-    let subs = 1..known.places();
-    // A command with subcommands has no keys of its own.
-    begin(reply, known, 0, if subs.is_empty() { keys } else { [0; 3] });
-    reply.array(subs.len());
-    for sub in subs {
-        // Two words are the names alone.
-        let has_keys = known.sub_arity(sub) != 2;
-        begin(reply, known, sub, if has_keys { keys } else { [0; 3] });
-        reply.array(0);
-    }
-}
-
-/// Writes all fields of a command or a subcommand but the last one.
-fn begin(reply: &mut Reply<'_>, known: &Known, sub: usize, keys: [i32; 3]) {
-    let name = name_of(known, sub);
-    let item = item(&name);
-    let categories: Vec<&str> = item.map_or_else(Vec::new, |item| item.categories().collect());
-    let is_in = |category: &str| categories.contains(&category);
-    let flags = [
-        (
-            "readonly",
-            is_in("read") || is_in("scripting") && known.access == Access::Read,
-        ),
-        ("write", is_in("write")),
-        // LASTSAVE and ROLE are in the category alone.
-        ("admin", is_in("admin") && !is_in("fast")),
-        ("pubsub", is_in("pubsub")),
-        ("fast", is_in("fast")),
-        ("blocking", is_in("blocking")),
-    ];
-    let flags = flags.iter().filter(|(_, holds)| *holds);
-    let flags: Vec<&str> = flags
-        .map(|(flag, _)| *flag)
-        .chain(item.into_iter().flat_map(Item::flags))
-        .collect();
+    let movable = known.keys.are_movable().then_some("movablekeys");
+    let flags: Vec<&str> = known.item.flags().chain(movable).collect();
     reply.array(10);
-    reply.bulk(name.as_bytes());
-    reply.integer(i64::from(known.sub_arity(sub)));
+    reply.bulk(known.item.name.as_bytes());
+    reply.integer(i64::from(known.arity));
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.simple(flag));
     for position in keys {
         reply.integer(i64::from(position));
     }
+    let categories: Vec<&str> = known.item.categories().collect();
     reply.set(categories.len());
     for category in categories {
         reply.simple(&format!("@{category}"));
     }
     (0..2).for_each(|_| reply.array(0));
-}
-
-fn item(name: &str) -> Option<&'static Item> {
-    let catalogue = Catalogue::get();
-    let place = catalogue.place(name.as_bytes())?;
-    Some(&catalogue.items[place])
+    describe(reply, &known.subcommands);
 }
 
 /// Writes the summary, the first version and the group of each command, and of its subcommands.
-fn docs(reply: &mut Reply<'_>, names: &[&[u8]]) {
-    let is_asked =
-        |known: &Known| names.is_empty() || names.iter().any(|name| is(name, known.name));
-    let asked: Vec<(&str, &Known)> = FAMILIES
-        .iter()
-        .flat_map(|(group, table)| table.iter().map(move |known| (*group, known)))
-        .filter(|(_, known)| is_asked(known))
-        .collect();
-    reply.map(asked.len());
-    for (group, known) in asked {
-        let places = known.places();
-        document(reply, known, 0, group, 3 + usize::from(places > 1));
-        if places > 1 {
-            reply.bulk(b"subcommands");
-            reply.map(places - 1);
-            for sub in 1..places {
-                document(reply, known, sub, group, 3);
-            }
+fn document<'k>(
+    reply: &mut Reply<'_>,
+    all: impl IntoIterator<Item = &'k Known, IntoIter: ExactSizeIterator>,
+) {
+    let all = all.into_iter();
+    reply.map(all.len());
+    for known in all {
+        let subcommands = &known.subcommands;
+        reply.bulk(known.item.name.as_bytes());
+        reply.map(3 + usize::from(!subcommands.is_empty()));
+        let (summary, since) = (known.item.summary, known.item.since);
+        for (field, value) in [
+            ("summary", summary),
+            ("since", since),
+            ("group", known.group),
+        ] {
+            reply.bulk(field.as_bytes());
+            reply.bulk(value.as_bytes());
         }
-    }
-}
-
-/// Writes the name of a command or a subcommand, and the first three of its fields.
-fn document(reply: &mut Reply<'_>, known: &Known, sub: usize, group: &str, fields: usize) {
-    let name = name_of(known, sub);
-    let (summary, since) = item(&name).map_or(("", ""), |item| (item.summary, item.since));
-    reply.bulk(name.as_bytes());
-    reply.map(fields);
-    for (field, value) in [("summary", summary), ("since", since), ("group", group)] {
-        reply.bulk(field.as_bytes());
-        reply.bulk(value.as_bytes());
+        if !subcommands.is_empty() {
+            reply.bulk(b"subcommands");
+            document(reply, subcommands);
+        }
     }
 }
 
@@ -175,20 +142,25 @@ fn list(reply: &mut Reply<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
             pattern = value.to_ascii_lowercase();
         }
         [word, kind, value] if is(word, "FILTERBY") && is(kind, "ACLCAT") => {
-            category = Some(std::str::from_utf8(value).ok().and_then(acl::category));
+            category = Some(
+                std::str::from_utf8(value)
+                    .ok()
+                    .and_then(catalogue::category),
+            );
         }
         // There are no modules.
         [word, kind, _] if is(word, "FILTERBY") && is(kind, "MODULE") => category = Some(None),
         _ => return Err(SYNTAX.into()),
     }
-    let is_in = |name: &str| match category {
+    let is_in = |known: &Known| match category {
         None => true,
         Some(None) => false,
-        Some(Some(category)) => item(name).is_some_and(|item| item.is_in(category)),
+        Some(Some(category)) => known.item.is_in(category),
     };
-    let names = places().iter();
-    let found: Vec<&String> = names
-        .filter(|name| glob(&pattern, name.as_bytes()) && is_in(name))
+    let found: Vec<&str> = each()
+        .filter(|known| is_in(known))
+        .map(|known| known.item.name)
+        .filter(|name| glob(&pattern, name.as_bytes()))
         .collect();
     reply.array(found.len());
     found.iter().for_each(|name| reply.bulk(name.as_bytes()));
@@ -197,13 +169,7 @@ fn list(reply: &mut Reply<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
 
 /// The keys among the words of a command.
 pub(super) fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
-    let found = find(words[0]).ok_or("ERR Invalid command specified")?;
-    let known = found.known;
-    if let ([_, second, ..], [_, ..]) = (words, known.subcommands)
-        && !known.has_subcommand(second)
-    {
-        return Err("ERR Invalid command specified".into());
-    }
+    let known = find_of(words).ok_or("ERR Invalid command specified")?;
     if known.keys == Keys::None {
         return Err("ERR The command has no key arguments".into());
     }
@@ -213,6 +179,7 @@ pub(super) fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> 
     Ok(match known.keys {
         Keys::None => Vec::new(),
         Keys::At(first, last, step) => keys_at(words, first, last, step).collect(),
+        Keys::OneAndPatterns => vec![words[1]],
         Keys::Sort => sort_keys(words),
         Keys::OneAndStored(place) => stored_keys(words, place),
         Keys::Streams => stream_keys(words)?,

@@ -8,8 +8,8 @@ use loadline_resp::encode::Sink as _;
 
 use super::call::Call;
 use super::refusal::{self, Refusal};
-use super::table::{Access, Found, Known, fits};
-use super::{Words, find, help, is, scripts, transactions};
+use super::table::{Access, Known, fits};
+use super::{Words, find, is, transactions};
 use crate::buffer::{Output, Part};
 use crate::others::Others;
 use crate::session::{Replies, Session};
@@ -109,14 +109,13 @@ impl Call<'_> {
             return self.refuse_http();
         }
         match self.admit(words) {
-            Ok(found) if self.is_paused(found.known) => self.postpone(words),
-            Ok(found)
-                if self.session.queue.is_some()
-                    && !transactions::runs_at_once(found.known.name) =>
+            Ok(known) if self.is_paused(known) => self.postpone(words),
+            Ok(known)
+                if self.session.queue.is_some() && !transactions::runs_at_once(known.name) =>
             {
-                self.queue(found.known, words);
+                self.queue(known, words);
             }
-            Ok(found) => self.perform(found, words),
+            Ok(known) => self.perform(known, words),
             Err(refusal) => {
                 let refusal = transactions::spoil(self, words, refusal);
                 self.refuse(&refusal);
@@ -139,52 +138,40 @@ impl Call<'_> {
         });
     }
 
-    /// Finds the command and checks that it can be called.
-    pub(super) fn admit(&mut self, words: Words<'_>) -> Result<Found, Refusal> {
-        let found = self.admit_any_size(words)?;
+    /// Finds the command, or the subcommand, and checks that it can be called.
+    pub(super) fn admit(&mut self, words: Words<'_>) -> Result<&'static Known, Refusal> {
+        let known = self.admit_any_size(words)?;
         if let Some(script) = &self.shared.long_script
-            && !scripts::is_for_busy_server(found.known, words)
+            && !known.item.has("allow_busy")
         {
             let refusal = script.refusal();
-            self.count_rejected(found, words);
+            self.count_rejected(known);
             return Err(refusal);
         }
-        if self.shared.settings.maxmemory > 0
-            && self.is_growing(found.known)
-            && !self.shared.make_room()
+        if self.shared.settings.maxmemory > 0 && self.is_growing(known) && !self.shared.make_room()
         {
-            self.count_rejected(found, words);
+            self.count_rejected(known);
             return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
         }
-        Ok(found)
+        Ok(known)
     }
 
     /// As [`admit`](Self::admit), without a look at the limit of memory.
-    pub(super) fn admit_any_size(&mut self, words: Words<'_>) -> Result<Found, Refusal> {
-        let found = find(words[0]).ok_or_else(|| refusal::unknown(words))?;
-        let known = found.known;
+    pub(super) fn admit_any_size(&mut self, words: Words<'_>) -> Result<&'static Known, Refusal> {
+        let command = find(words[0]).ok_or_else(|| refusal::unknown(words))?;
+        let known = command.of(words);
+        let known = known.ok_or_else(|| refusal::unknown_subcommand(words))?;
         if !fits(known.arity, words.len()) {
-            self.count_rejected(found, words);
-            return Err(refusal::wrong_number(known.name));
-        }
-        if let ([_, second, ..], [_, ..]) = (words, known.subcommands) {
-            match known.subcommand(second) {
-                Some((_, arity)) if fits(arity, words.len()) => {}
-                Some((name, _)) => {
-                    self.count_rejected(found, words);
-                    let name = format!("{}|{name}", known.name);
-                    return Err(refusal::wrong_number(&name));
-                }
-                None => return Err(refusal::unknown_subcommand(words)),
-            }
+            self.count_rejected(known);
+            return Err(refusal::wrong_number(known.item.name));
         }
         let is_free = self.session.is_free && self.shared.acl.is_plain();
         if !is_free && let Some(refusal) = self.restriction(known, words) {
-            self.count_rejected(found, words);
+            self.count_rejected(known);
             return Err(refusal);
         }
-        if self.session.queue.is_some() && transactions::is_forbidden(known.name) {
-            self.count_rejected(found, words);
+        if self.session.queue.is_some() && known.item.has("no_multi") {
+            self.count_rejected(known);
             return Err("ERR Command not allowed inside a transaction".into());
         }
         if self.is_writing(known) {
@@ -192,17 +179,17 @@ impl Call<'_> {
             let short = || self.shared.short_of_replicas();
             let refusal = refusal.or_else(|| short().filter(|_| self.needs_replicas(known)));
             if let Some(refusal) = refusal {
-                self.count_rejected(found, words);
+                self.count_rejected(known);
                 return Err(refusal);
             }
         }
-        Ok(found)
+        Ok(known)
     }
 
     /// Counts a call that was refused.
     #[cold]
-    pub(super) fn count_rejected(&mut self, found: Found, words: Words<'_>) {
-        self.shared.stats.calls[found.place(words)].rejected += 1;
+    pub(super) fn count_rejected(&mut self, known: &Known) {
+        self.shared.stats.calls[known.place].rejected += 1;
     }
 
     /// Whether a command changes the data, directly or by a transaction.
@@ -216,7 +203,7 @@ impl Call<'_> {
     /// or if it declares that it does.
     fn needs_replicas(&self, known: &Known) -> bool {
         let queue = self.session.queue.as_ref().filter(|_| known.name == "EXEC");
-        queue.map_or(!scripts::are_run_by(known), |queue| queue.needs_replicas)
+        queue.map_or(!known.runs_script(), |queue| queue.needs_replicas)
     }
 
     /// Whether a command adds data, directly or by a transaction.
@@ -238,27 +225,27 @@ impl Call<'_> {
 
     /// Runs a command and counts it. The first calls and then one in a few are timed, because reading the
     /// clock takes a large part of a short command's time.
-    pub(super) fn perform(&mut self, found: Found, words: Words<'_>) {
-        let place = found.place(words);
+    pub(super) fn perform(&mut self, known: &Known, words: Words<'_>) {
+        let place = known.place;
         let stat = &self.shared.stats.calls[place];
-        let is_measured = found.is_measured || self.shared.slow.measures_all();
+        let is_measured = known.is_measured || self.shared.slow.measures_all();
         let weight = if is_measured { 1 } else { stat.weight() };
         let begun = (is_measured || stat.is_timed()).then(Instant::now);
         let peer = &self.session.peer;
         peer.command.store(place + 1, Ordering::Relaxed);
-        self.session.has_seen_data |= self.sees_unsynced(found.known, words);
+        self.session.has_seen_data |= self.sees_unsynced(known, words);
         let is_shown = self.shared.monitors.are_used();
         // Scripts come in front of the commands that they call, others behind: a transaction too, and SELECT.
-        let comes_first = is_shown && scripts::are_run_by(found.known);
+        let comes_first = is_shown && known.runs_script();
         if comes_first {
-            self.show_to_monitors(found.known, words);
+            self.show_to_monitors(known, words);
         }
         let outcome = match self.session.peer.leaves_uses.load(Ordering::Relaxed) {
-            false => self.handle_noting(found.known, words),
-            true => self.handle_leaving_uses(found.known, words),
+            false => self.handle_noting(known, words),
+            true => self.handle_leaving_uses(known, words),
         };
         if is_shown && !comes_first {
-            self.show_to_monitors(found.known, words);
+            self.show_to_monitors(known, words);
         }
         self.shared.stats.commands += 1;
         let stat = &mut self.shared.stats.calls[place];
@@ -269,7 +256,7 @@ impl Call<'_> {
             stat.time += took;
             self.count_time(place, took, weight);
             if self.shared.slow.is_noted(took) && self.session.waiting.is_none() {
-                self.note_slow(found, words, took);
+                self.note_slow(known, words, took);
             }
         }
         let own_failures = std::mem::take(&mut self.shared.stats.own_failures);
@@ -279,7 +266,7 @@ impl Call<'_> {
             self.refuse(&refusal);
         }
         if self.session.is_tracking {
-            self.remember(found.known, words);
+            self.remember(known, words);
         }
     }
 
@@ -301,7 +288,7 @@ impl Call<'_> {
         if self.shared.notifies() {
             self.handle_with_events(known, words)
         } else {
-            self.handle(known, words)
+            (known.handler)(self, words)
         }
     }
 
@@ -314,19 +301,12 @@ impl Call<'_> {
         outcome
     }
 
-    pub(super) fn handle(&mut self, known: &Known, words: Words<'_>) -> Result<(), Refusal> {
-        match words {
-            [_, second] if known.has_help() && is(second, "HELP") => help::help(self, known),
-            _ => (known.handler)(self, words),
-        }
-    }
-
     pub(super) fn queue(&mut self, known: &Known, words: Words<'_>) {
         if let Some(queue) = &mut self.session.queue {
             queue.grows |= known.grows;
             let writes = known.access == Access::Write;
             queue.writes |= writes;
-            queue.needs_replicas |= writes && !scripts::are_run_by(known);
+            queue.needs_replicas |= writes && !known.runs_script();
             queue.push(words);
         }
         self.reply().simple("QUEUED");

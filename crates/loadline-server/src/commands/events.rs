@@ -75,7 +75,7 @@ impl Call<'_> {
         } else {
             Vec::new()
         };
-        let outcome = self.handle(known, words);
+        let outcome = (known.handler)(self, words);
         self.publish_events(known.name, words, &missing);
         outcome
     }

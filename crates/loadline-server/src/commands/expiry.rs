@@ -4,32 +4,32 @@ use loadline_store::Expiry;
 
 use super::numbers::integer;
 use super::refusal::{Refusal, lower, shown};
-use super::{Call, Known, ONE, Words, is, read, write};
+use super::{Call, Listed, ONE, Words, is, listed};
 
-pub(super) const TABLE: &[Known] = &[
-    write("EXPIRE", -3, ONE, |call, words| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("EXPIRE", -3, ONE, |call, words| {
         expire(call, words, Deadline::SECONDS_FROM_NOW)
     }),
-    write("PEXPIRE", -3, ONE, |call, words| {
+    listed("PEXPIRE", -3, ONE, |call, words| {
         expire(call, words, Deadline::MILLISECONDS_FROM_NOW)
     }),
-    write("EXPIREAT", -3, ONE, |call, words| {
+    listed("EXPIREAT", -3, ONE, |call, words| {
         expire(call, words, Deadline::SECONDS)
     }),
-    write("PEXPIREAT", -3, ONE, |call, words| {
+    listed("PEXPIREAT", -3, ONE, |call, words| {
         expire(call, words, Deadline::MILLISECONDS)
     }),
-    read("TTL", 2, ONE, |call, words| {
+    listed("TTL", 2, ONE, |call, words| {
         time_left(call, words[1], 1_000)
     }),
-    read("PTTL", 2, ONE, |call, words| time_left(call, words[1], 1)),
-    read("EXPIRETIME", 2, ONE, |call, words| {
+    listed("PTTL", 2, ONE, |call, words| time_left(call, words[1], 1)),
+    listed("EXPIRETIME", 2, ONE, |call, words| {
         expire_time(call, words[1], 1_000)
     }),
-    read("PEXPIRETIME", 2, ONE, |call, words| {
+    listed("PEXPIRETIME", 2, ONE, |call, words| {
         expire_time(call, words[1], 1)
     }),
-    write("PERSIST", 2, ONE, persist),
+    listed("PERSIST", 2, ONE, persist),
 ];
 
 /// Representation of a time as a number.

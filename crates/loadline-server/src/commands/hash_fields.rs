@@ -6,40 +6,40 @@ use super::expiry::{Condition, Deadline, invalid_time};
 use super::hashes::{fields_of, fresh, look, set_field};
 use super::numbers::integer;
 use super::refusal::{NOT_INTEGER, Refusal, WRONG_TYPE, lower, shown, wrong_number};
-use super::{Call, Effect, Known, ONE, Words, is, read, write};
+use super::{Call, Effect, Listed, ONE, Words, is, listed};
 use crate::notify::{Class, What};
 
-pub(super) const TABLE: &[Known] = &[
-    write("HEXPIRE", -6, ONE, |call, words| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("HEXPIRE", -6, ONE, |call, words| {
         expire(call, words, Deadline::SECONDS_FROM_NOW)
     }),
-    write("HPEXPIRE", -6, ONE, |call, words| {
+    listed("HPEXPIRE", -6, ONE, |call, words| {
         expire(call, words, Deadline::MILLISECONDS_FROM_NOW)
     }),
-    write("HEXPIREAT", -6, ONE, |call, words| {
+    listed("HEXPIREAT", -6, ONE, |call, words| {
         expire(call, words, Deadline::SECONDS)
     }),
-    write("HPEXPIREAT", -6, ONE, |call, words| {
+    listed("HPEXPIREAT", -6, ONE, |call, words| {
         expire(call, words, Deadline::MILLISECONDS)
     }),
-    read("HTTL", -5, ONE, |call, words| {
+    listed("HTTL", -5, ONE, |call, words| {
         let now = call.now();
         tell(call, words, |at| at.saturating_sub(now).div_ceil(1_000))
     }),
-    read("HPTTL", -5, ONE, |call, words| {
+    listed("HPTTL", -5, ONE, |call, words| {
         let now = call.now();
         tell(call, words, |at| at.saturating_sub(now))
     }),
-    read("HEXPIRETIME", -5, ONE, |call, words| {
+    listed("HEXPIRETIME", -5, ONE, |call, words| {
         tell(call, words, |at| at.div_ceil(1_000))
     }),
-    read("HPEXPIRETIME", -5, ONE, |call, words| {
+    listed("HPEXPIRETIME", -5, ONE, |call, words| {
         tell(call, words, |at| at)
     }),
-    write("HPERSIST", -5, ONE, persist),
-    write("HGETEX", -5, ONE, hgetex),
-    write("HSETEX", -6, ONE, hsetex),
-    write("HGETDEL", -5, ONE, hgetdel),
+    listed("HPERSIST", -5, ONE, persist),
+    listed("HGETEX", -5, ONE, hgetex),
+    listed("HSETEX", -6, ONE, hsetex),
+    listed("HGETDEL", -5, ONE, hgetdel),
 ];
 
 /// The latest expiry of a field, in milliseconds since the Unix epoch: that of Redis.

@@ -9,58 +9,58 @@ use super::numbers::{
 };
 use super::refusal::{NOT_FLOAT, OVERFLOW, Refusal, SYNTAX, WRONG_TYPE, wrong_number};
 use super::reply::Reply;
-use super::{Call, Effect, Known, ONE, Words, is, read, scan, write};
+use super::{Call, Effect, Listed, ONE, Words, is, listed, scan};
 use crate::settings::Settings;
 
-pub(super) const TABLE: &[Known] = &[
-    write("HSET", -4, ONE, |call, words| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("HSET", -4, ONE, |call, words| {
         let added = put(call, words, "hset")?;
         call.reply().count(added);
         Ok(())
     }),
-    write("HMSET", -4, ONE, |call, words| {
+    listed("HMSET", -4, ONE, |call, words| {
         put(call, words, "hmset")?;
         call.reply().ok();
         Ok(())
     }),
-    write("HSETNX", 4, ONE, hsetnx),
-    read("HGET", 3, ONE, |call, words| {
+    listed("HSETNX", 4, ONE, hsetnx),
+    listed("HGET", 3, ONE, |call, words| {
         look(call, words[1], |fields, reply| {
             reply.maybe(fields.get(words[2]).map(|value| &**value));
         })
     }),
-    read("HMGET", -3, ONE, hmget),
-    read("HGETALL", 2, ONE, hgetall),
-    write("HDEL", -3, ONE, hdel),
-    read("HLEN", 2, ONE, |call, words| {
+    listed("HMGET", -3, ONE, hmget),
+    listed("HGETALL", 2, ONE, hgetall),
+    listed("HDEL", -3, ONE, hdel),
+    listed("HLEN", 2, ONE, |call, words| {
         look(call, words[1], |fields, reply| reply.count(fields.len()))
     }),
-    read("HEXISTS", 3, ONE, |call, words| {
+    listed("HEXISTS", 3, ONE, |call, words| {
         look(call, words[1], |fields, reply| {
             reply.flag(fields.contains(words[2]));
         })
     }),
-    read("HSTRLEN", 3, ONE, |call, words| {
+    listed("HSTRLEN", 3, ONE, |call, words| {
         look(call, words[1], |fields, reply| {
             reply.count(fields.get(words[2]).map_or(0, |value| value.len()));
         })
     }),
-    read("HKEYS", 2, ONE, |call, words| {
+    listed("HKEYS", 2, ONE, |call, words| {
         look(call, words[1], |fields, reply| {
             reply.array(fields.len());
             fields.iter().for_each(|(field, _)| reply.bulk(field));
         })
     }),
-    read("HVALS", 2, ONE, |call, words| {
+    listed("HVALS", 2, ONE, |call, words| {
         look(call, words[1], |fields, reply| {
             reply.array(fields.len());
             fields.iter().for_each(|(_, value)| reply.bulk(value));
         })
     }),
-    write("HINCRBY", 4, ONE, hincrby),
-    write("HINCRBYFLOAT", 4, ONE, hincrbyfloat),
-    read("HRANDFIELD", -2, ONE, hrandfield),
-    read("HSCAN", -3, ONE, hscan),
+    listed("HINCRBY", 4, ONE, hincrby),
+    listed("HINCRBYFLOAT", 4, ONE, hincrbyfloat),
+    listed("HRANDFIELD", -2, ONE, hrandfield),
+    listed("HSCAN", -3, ONE, hscan),
 ];
 
 pub(super) fn fresh() -> Value {

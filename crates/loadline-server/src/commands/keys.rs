@@ -7,23 +7,23 @@ use rand::seq::IndexedRandom;
 use super::glob::glob;
 use super::numbers::{integer, small_integer};
 use super::refusal::{NO_DATABASE, NO_KEY, Refusal, SYNTAX, no_such_form};
-use super::{ALL, Call, Keys, Known, ONE, TWO, Words, is, read, scan, sub, write};
+use super::{ALL, Call, Keys, Listed, ONE, TWO, Words, is, listed, scan, sub};
 use crate::state::DATABASES;
 
-pub(super) const TABLE: &[Known] = &[
-    write("DEL", -2, ALL, del),
-    write("UNLINK", -2, ALL, del),
-    read("EXISTS", -2, ALL, exists),
-    read("TOUCH", -2, ALL, touch),
-    read("TYPE", 2, ONE, kind),
-    write("RENAME", 3, TWO, rename),
-    write("RENAMENX", 3, TWO, renamenx),
-    write("COPY", -3, TWO, copy),
-    write("MOVE", 3, ONE, move_key),
+pub(super) const TABLE: &[Listed] = &[
+    listed("DEL", -2, ALL, del),
+    listed("UNLINK", -2, ALL, del),
+    listed("EXISTS", -2, ALL, exists),
+    listed("TOUCH", -2, ALL, touch),
+    listed("TYPE", 2, ONE, kind),
+    listed("RENAME", 3, TWO, rename),
+    listed("RENAMENX", 3, TWO, renamenx),
+    listed("COPY", -3, TWO, copy),
+    listed("MOVE", 3, ONE, move_key),
     scan::SCAN,
-    read("KEYS", 2, Keys::None, keys),
-    read("RANDOMKEY", 1, Keys::None, random_key),
-    read("OBJECT", -2, Keys::At(2, 2, 1), object).with(&[
+    listed("KEYS", 2, Keys::None, keys),
+    listed("RANDOMKEY", 1, Keys::None, random_key),
+    listed("OBJECT", -2, Keys::At(2, 2, 1), object).with(&[
         sub(
             "ENCODING",
             3,

@@ -4,9 +4,9 @@ use loadline_store::View;
 
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX};
-use super::{Call, Known, LARGEST, TWO, Words, is, read};
+use super::{Call, LARGEST, Listed, TWO, Words, is, listed};
 
-pub(super) const LCS: Known = read("LCS", -3, TWO, lcs);
+pub(super) const LCS: Listed = listed("LCS", -3, TWO, lcs);
 
 #[derive(Debug, Default)]
 struct Options {

@@ -6,39 +6,39 @@ use super::numbers::{integer, places, unsigned};
 use super::popping::{self, pop_count};
 use super::refusal::{NO_KEY, Refusal, SYNTAX, WRONG_TYPE, wrong_number};
 use super::reply::Reply;
-use super::{Call, Effect, Keys, Known, ONE, TWO, Words, is, read, write};
+use super::{Call, Effect, Keys, Listed, ONE, TWO, Words, is, listed};
 
-pub(super) const TABLE: &[Known] = &[
-    write("LPUSH", -3, ONE, |call, words| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("LPUSH", -3, ONE, |call, words| {
         push(call, words, End::Front)
     }),
-    write("RPUSH", -3, ONE, |call, words| push(call, words, End::Back)),
-    write("LPUSHX", -3, ONE, |call, words| {
+    listed("RPUSH", -3, ONE, |call, words| push(call, words, End::Back)),
+    listed("LPUSHX", -3, ONE, |call, words| {
         push_where_there(call, words, End::Front)
     }),
-    write("RPUSHX", -3, ONE, |call, words| {
+    listed("RPUSHX", -3, ONE, |call, words| {
         push_where_there(call, words, End::Back)
     }),
-    write("LPOP", -2, ONE, |call, words| pop(call, words, End::Front)),
-    write("RPOP", -2, ONE, |call, words| pop(call, words, End::Back)),
-    read("LLEN", 2, ONE, |call, words| {
+    listed("LPOP", -2, ONE, |call, words| pop(call, words, End::Front)),
+    listed("RPOP", -2, ONE, |call, words| pop(call, words, End::Back)),
+    listed("LLEN", 2, ONE, |call, words| {
         look(call, words[1], |items, reply| reply.count(items.len()))
     }),
-    read("LRANGE", 4, ONE, lrange),
-    read("LINDEX", 3, ONE, lindex),
-    write("LSET", 4, ONE, lset),
-    write("LTRIM", 4, ONE, ltrim),
-    write("LREM", 4, ONE, lrem),
-    write("LINSERT", 5, ONE, linsert),
-    read("LPOS", -3, ONE, lpos),
-    write("LMOVE", 5, TWO, |call, words| {
+    listed("LRANGE", 4, ONE, lrange),
+    listed("LINDEX", 3, ONE, lindex),
+    listed("LSET", 4, ONE, lset),
+    listed("LTRIM", 4, ONE, ltrim),
+    listed("LREM", 4, ONE, lrem),
+    listed("LINSERT", 5, ONE, linsert),
+    listed("LPOS", -3, ONE, lpos),
+    listed("LMOVE", 5, TWO, |call, words| {
         let (from, to) = (End::parse(words[3])?, End::parse(words[4])?);
         lmove(call, words, from, to)
     }),
-    write("RPOPLPUSH", 3, TWO, |call, words| {
+    listed("RPOPLPUSH", 3, TWO, |call, words| {
         lmove(call, words, End::Back, End::Front)
     }),
-    write("LMPOP", -4, Keys::Counted(1), lmpop),
+    listed("LMPOP", -4, Keys::Counted(1), lmpop),
 ];
 
 /// An end of a list.

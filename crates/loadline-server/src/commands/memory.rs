@@ -2,11 +2,11 @@
 
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX, no_such_form};
-use super::{Call, Keys, Known, Words, is, read, sub};
+use super::{Call, Keys, Listed, Words, is, listed, sub};
 use crate::memory::give_back;
 use crate::state::DATABASES;
 
-pub(super) const TABLE: &[Known] = &[read("MEMORY", -2, Keys::At(2, 2, 1), memory).with(&[
+pub(super) const TABLE: &[Listed] = &[listed("MEMORY", -2, Keys::At(2, 2, 1), memory).with(&[
     sub("DOCTOR", 2, "\nReturn memory problems reports."),
     sub(
         "MALLOC-STATS",

@@ -70,8 +70,7 @@ pub(crate) use refusal::Refusal;
 pub use scripts::library_name;
 pub(crate) use scripts::{Interpreter, Libraries};
 use table::{
-    ALL, Access, Found, Keys, Known, LONGEST_NUMBER, ONE, PAIRS, TWO, fits, name_of, number, other,
-    read, sub, write,
+    ALL, Access, Keys, Known, LONGEST_NUMBER, Listed, ONE, PAIRS, TWO, fits, listed, number, sub,
 };
 
 /// The largest string, as in Redis.
@@ -86,7 +85,7 @@ fn is(word: &[u8], keyword: &str) -> bool {
 }
 
 /// The tables of all families, with their group names in the Redis documentation.
-const FAMILIES: &[(&str, &[Known])] = &[
+const FAMILIES: &[(&str, &[Listed])] = &[
     ("string", strings::TABLE),
     ("generic", keys::TABLE),
     ("generic", expiry::TABLE),
@@ -121,49 +120,57 @@ const FAMILIES: &[(&str, &[Known])] = &[
     ("pubsub", pubsub::TABLE),
 ];
 
-fn all() -> impl Iterator<Item = &'static Known> {
-    FAMILIES.iter().flat_map(|(_, table)| *table)
-}
-
-/// The names of all commands.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    all().map(|known| known.name)
-}
-
-/// The names of all commands and subcommands in lower case, in the order of their statistics: a command, its subcommands, and HELP
-/// if it has some.
-pub(crate) fn places() -> &'static [String] {
-    static PLACES: LazyLock<Vec<String>> = LazyLock::new(|| {
-        let places = |known: &'static Known| (0..known.places()).map(|sub| name_of(known, sub));
-        all().flat_map(places).collect()
+/// All commands.
+fn all() -> &'static [Known] {
+    static ALL: LazyLock<Vec<Known>> = LazyLock::new(|| {
+        let rows = FAMILIES
+            .iter()
+            .flat_map(|(group, table)| table.iter().map(move |row| (group, row)));
+        let mut next = 0;
+        rows.map(|(group, row)| {
+            let known = Known::new(row, group, next, help::help);
+            next += known.each().count();
+            known
+        })
+        .collect()
     });
+    &ALL
+}
+
+/// All commands and subcommands, in the order of their places in the statistics.
+fn each() -> impl Iterator<Item = &'static Known> {
+    all().iter().flat_map(Known::each)
+}
+
+/// The names of all commands and subcommands in lower case, in the same order.
+pub(crate) fn places() -> &'static [&'static str] {
+    static PLACES: LazyLock<Vec<&str>> =
+        LazyLock::new(|| each().map(|known| known.item.name).collect());
     &PLACES
 }
 
-fn find(name: &[u8]) -> Option<Found> {
-    static BY_NAME: LazyLock<HashMap<u128, Found>> = LazyLock::new(|| {
-        all_found()
-            .filter_map(|found| Some((number(found.known.name.as_bytes())?, found)))
+/// Whether there is a command with this name, in any case.
+pub(crate) fn knows(name: &[u8]) -> bool {
+    find(name).is_some()
+}
+
+fn find(name: &[u8]) -> Option<&'static Known> {
+    static BY_NAME: LazyLock<HashMap<u128, &Known>> = LazyLock::new(|| {
+        let names = all().iter();
+        names
+            .filter_map(|known| Some((number(known.name.as_bytes())?, known)))
             .collect()
     });
     if name.len() <= LONGEST_NUMBER {
         return BY_NAME.get(&number(name)?).copied();
     }
     // There are only two such names.
-    all_found().find(|found| is(name, found.known.name))
+    all().iter().find(|known| is(name, known.name))
 }
 
-fn all_found() -> impl Iterator<Item = Found> {
-    let mut next = 0;
-    all().map(move |known| {
-        let first = next;
-        next += known.places();
-        Found {
-            first,
-            known,
-            is_measured: slow::is_measured(known.name),
-        }
-    })
+/// The command, or the subcommand, that the words name.
+fn find_of(words: Words<'_>) -> Option<&'static Known> {
+    find(words[0])?.of(words)
 }
 
 #[cfg(test)]
@@ -174,7 +181,7 @@ mod tests {
     fn every_command_is_found_in_any_case() {
         for known in all() {
             let found = find(known.name.to_ascii_lowercase().as_bytes());
-            assert!(found.is_some_and(|found| found.known.name == known.name));
+            assert!(found.is_some_and(|found| found.name == known.name));
         }
         for name in [&b"GETT"[..], b"", b"GET\0", b"A-NAME-LONGER-THAN-ANY"] {
             assert!(find(name).is_none());
@@ -189,11 +196,10 @@ mod tests {
             (&[b"CLIENT", b"caching", b"yes"], "client|caching"),
             (&[b"Client", b"unpause"], "client|unpause"),
             (&[b"CLIENT", b"help"], "client|help"),
-            (&[b"CLIENT", b"nothing"], "client"),
         ] {
-            let found = find(words[0]).unwrap();
-            assert_eq!(places()[found.place(words)], name);
+            assert_eq!(places()[find_of(words).unwrap().place], name);
         }
+        assert!(find_of(&[b"CLIENT", b"nothing"]).is_none());
         let mut names = places().to_vec();
         names.sort_unstable();
         names.dedup();
@@ -202,7 +208,7 @@ mod tests {
 
     #[test]
     fn every_command_stands_once_in_the_table() {
-        let mut names: Vec<&str> = names().collect();
+        let mut names: Vec<&str> = all().iter().map(|known| known.name).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

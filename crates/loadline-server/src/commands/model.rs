@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use loadline_resp::{Limits, RequestParser, Skipper, encode};
 use proptest::prelude::*;
 
-use super::{execute, names, places, release};
+use super::{all, execute, places, release};
 use crate::buffer::Output;
 use crate::others::Nobody;
 use crate::peer::Origin;
@@ -322,7 +322,7 @@ proptest! {
             1..60,
         )
     ) {
-        let names: Vec<&str> = names().collect();
+        let names: Vec<&str> = all().iter().map(|known| known.name).collect();
         let mut rig = Rig::new();
         for (name, arguments) in commands {
             let mut words = vec![name.get(&names).as_bytes().to_vec()];

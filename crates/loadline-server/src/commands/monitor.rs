@@ -3,11 +3,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::refusal::Refusal;
-use super::table::{Known, name_of, subcommand};
-use super::{Call, Words, is, other};
-use crate::acl::{Catalogue, category};
+use super::{Call, Keys, Known, Listed, Words, is, listed};
 
-pub(super) const TABLE: &[Known] = &[other("MONITOR", 1, monitor)];
+pub(super) const TABLE: &[Listed] = &[listed("MONITOR", 1, Keys::None, monitor)];
 
 fn monitor(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     if call.session.may_not_block {
@@ -22,14 +20,7 @@ impl Call<'_> {
     /// Shows a command to the clients that watch all of them, unless it is one for administrators.
     #[cold]
     pub(super) fn show_to_monitors(&mut self, known: &Known, words: Words<'_>) {
-        let catalogue = Catalogue::get();
-        let name = name_of(known, subcommand(known, words));
-        let place = catalogue.place(name.as_bytes());
-        let place = place.or_else(|| catalogue.place(known.name.as_bytes()));
-        let is_for_admins = place
-            .zip(category("admin"))
-            .is_some_and(|(place, admin)| catalogue.items[place].is_in(admin));
-        if is_for_admins {
+        if known.item.has("admin") {
             return;
         }
         let database = self.session.database;

@@ -6,47 +6,47 @@ use loadline_resp::{Protocol, encode};
 
 use super::glob::glob;
 use super::refusal::{Refusal, no_such_form};
-use super::{Call, Known, Words, is, other, sub};
+use super::{Call, Keys, Listed, Words, is, listed, sub};
 use crate::pubsub::Kind;
 use crate::session::Session;
 
-pub(super) const TABLE: &[Known] = &[
-    other("SUBSCRIBE", -2, |call, words| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("SUBSCRIBE", -2, Keys::None, |call, words| {
         subscribe(call, words, Kind::Channel);
         Ok(())
     }),
-    other("UNSUBSCRIBE", -1, |call, words| {
+    listed("UNSUBSCRIBE", -1, Keys::None, |call, words| {
         unsubscribe(call, words, Kind::Channel);
         Ok(())
     }),
-    other("PSUBSCRIBE", -2, |call, words| {
+    listed("PSUBSCRIBE", -2, Keys::None, |call, words| {
         subscribe(call, words, Kind::Pattern);
         Ok(())
     }),
-    other("PUNSUBSCRIBE", -1, |call, words| {
+    listed("PUNSUBSCRIBE", -1, Keys::None, |call, words| {
         unsubscribe(call, words, Kind::Pattern);
         Ok(())
     }),
-    other("SSUBSCRIBE", -2, |call, words| {
+    listed("SSUBSCRIBE", -2, Keys::None, |call, words| {
         if call.session.may_not_block {
             return Err("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client".into());
         }
         subscribe(call, words, Kind::Shard);
         Ok(())
     }),
-    other("SUNSUBSCRIBE", -1, |call, words| {
+    listed("SUNSUBSCRIBE", -1, Keys::None, |call, words| {
         unsubscribe(call, words, Kind::Shard);
         Ok(())
     }),
-    other("PUBLISH", 3, |call, words| {
+    listed("PUBLISH", 3, Keys::None, |call, words| {
         publish(call, words, Kind::Channel);
         Ok(())
     }),
-    other("SPUBLISH", 3, |call, words| {
+    listed("SPUBLISH", 3, Keys::None, |call, words| {
         publish(call, words, Kind::Shard);
         Ok(())
     }),
-    other("PUBSUB", -2, pubsub).with(&[
+    listed("PUBSUB", -2, Keys::None, pubsub).with(&[
         sub(
             "CHANNELS",
             -2,

@@ -2,9 +2,9 @@
 
 use super::describe::keys_of;
 use super::refusal::Refusal;
-use super::table::{Known, name_of, subcommand};
-use super::{Call, Words, client, find, fits, is, pubsub};
-use crate::acl::{Catalogue, Denial, Entry, Selector, User};
+use super::table::Known;
+use super::{Call, Words, client, find_of, fits, is, pubsub};
+use crate::acl::{Denial, Entry, Selector, User};
 use crate::commands::glob;
 
 /// What a command is denied for: the kind, and the word that names it.
@@ -12,7 +12,8 @@ type Denied<'w> = (Denial, &'w [u8]);
 
 /// A command with what it accesses.
 struct Wish<'w> {
-    place: Option<usize>,
+    /// The place of its row in the catalogue.
+    place: usize,
     argument: Option<&'w [u8]>,
     /// Keys with their places among the words, and whether they are read and written.
     keys: Vec<(usize, &'w [u8], (bool, bool))>,
@@ -24,20 +25,12 @@ struct Wish<'w> {
 
 impl<'w> Wish<'w> {
     fn new(known: &Known, words: Words<'w>) -> Self {
-        let catalogue = Catalogue::get();
-        let name = shown(known, words);
-        // What Redis does not know has the rights of its command.
-        let place = catalogue.place(name.as_bytes());
-        let place = place.or_else(|| catalogue.place(known.name.as_bytes()));
         let keys = keys_of(words).unwrap_or_default();
         let keys = keys.into_iter().enumerate().map(|(number, key)| {
             let at = words.iter().position(|word| std::ptr::eq(*word, key));
-            let access = place.map_or((true, true), |place| catalogue.items[place].access(number));
-            (
-                at.unwrap_or(0),
-                key,
-                access_of(known, words).unwrap_or(access),
-            )
+            let access = access_of(known, words);
+            let access = access.unwrap_or_else(|| known.item.access(number));
+            (at.unwrap_or(0), key, access)
         });
         let channels = match known.name {
             "SUBSCRIBE" | "SSUBSCRIBE" | "PSUBSCRIBE" => &words[1..],
@@ -45,7 +38,7 @@ impl<'w> Wish<'w> {
             _ => &[],
         };
         Self {
-            place,
+            place: known.item.place,
             argument: words.get(1).copied(),
             keys: keys.collect(),
             channels: (1..).zip(channels.iter().copied()).collect(),
@@ -55,10 +48,7 @@ impl<'w> Wish<'w> {
 
     /// What a selector denies, with the place of the word.
     fn denied_by(&self, selector: &Selector) -> Option<(Denial, usize)> {
-        let may_run = self
-            .place
-            .is_some_and(|place| selector.may_run(place, self.argument));
-        if !may_run {
+        if !selector.may_run(self.place, self.argument) {
             return Some((Denial::Command, 0));
         }
         let is_open = |key: &[u8], (reads, writes): (bool, bool)| {
@@ -88,11 +78,6 @@ impl<'w> Wish<'w> {
     }
 }
 
-/// The name of a command with its subcommand, HELP included.
-fn shown(known: &Known, words: Words<'_>) -> String {
-    name_of(known, subcommand(known, words))
-}
-
 /// The access of commands to their key that depends on their options.
 fn access_of(known: &Known, words: Words<'_>) -> Option<(bool, bool)> {
     match known.name {
@@ -114,7 +99,7 @@ fn access_of(known: &Known, words: Words<'_>) -> Option<(bool, bool)> {
 
 /// What a user must not do of a command.
 pub(super) fn denied<'w>(user: &User, known: &Known, words: Words<'w>) -> Option<Denied<'w>> {
-    if user.is_free() || super::connection::is_for_strangers(known.name) {
+    if user.is_free() || known.item.has("no_auth") {
         return None;
     }
     let wish = Wish::new(known, words);
@@ -146,9 +131,9 @@ impl Call<'_> {
 
     /// Whether the client can execute a command and read all keys.
     pub(super) fn may_read_all(&self, words: Words<'_>) -> bool {
-        let user = || self.user().zip(find(words[0]));
+        let user = || self.user().zip(find_of(words));
         self.shared.acl.is_plain()
-            || user().is_some_and(|(user, found)| may_read_all(user, found.known, words))
+            || user().is_some_and(|(user, known)| may_read_all(user, known, words))
     }
 
     /// Whether nothing of a command is denied to the client. A user with limits cannot call one with too few or too many words.
@@ -170,7 +155,7 @@ impl Call<'_> {
         }
         let (denial, object) = denied(self.user()?, known, words)?;
         let object = match denial {
-            Denial::Command => shown(known, words).into_bytes(),
+            Denial::Command => known.item.name.as_bytes().to_vec(),
             _ => object.to_vec(),
         };
         let user = self.session.user.clone();
@@ -211,7 +196,7 @@ impl Call<'_> {
     /// The error of a command that this client cannot call now.
     #[cold]
     pub(super) fn restriction(&mut self, known: &Known, words: Words<'_>) -> Option<Refusal> {
-        let is_for_all = super::connection::is_for_strangers(known.name);
+        let is_for_all = known.item.has("no_auth");
         if self.user().is_none() && !is_for_all {
             return Some("NOAUTH Authentication required.".into());
         }
@@ -221,15 +206,14 @@ impl Call<'_> {
                 Denial::Key => "access one of the keys used as arguments".to_owned(),
                 Denial::Channel => "access one of the channels used as arguments".to_owned(),
                 Denial::Command | Denial::Login => {
-                    format!("run the '{}' command", shown(known, words))
+                    format!("run the '{}' command", known.item.name)
                 }
             };
             return Some(format!("NOPERM this user has no permissions to {object}").into());
         }
         let is_subscriber = pubsub::is_subscriber(self.session);
         if is_subscriber && !pubsub::is_for_subscribers(known.name) {
-            let name = shown(known, words);
-            return Some(pubsub::refusal_of(&name));
+            return Some(pubsub::refusal_of(known.item.name));
         }
         None
     }
@@ -238,10 +222,9 @@ impl Call<'_> {
 /// The reply of ACL DRYRUN.
 pub(super) fn dry_run(user: &User, words: Words<'_>) -> Result<Option<Vec<u8>>, Refusal> {
     let not_found = || Refusal::from([b"ERR Command '", words[0], b"' not found"]);
-    let known = find(words[0]).ok_or_else(not_found)?.known;
-    let arity = known.arity_of(words).ok_or_else(not_found)?;
-    let name = shown(known, words);
-    if !fits(arity, words.len()) {
+    let known = find_of(words).ok_or_else(not_found)?;
+    let name = known.item.name;
+    if !fits(known.arity, words.len()) {
         return Err(format!("ERR wrong number of arguments for '{name}' command").into());
     }
     let begin = b"This user has no permissions to ";
@@ -254,52 +237,4 @@ pub(super) fn dry_run(user: &User, words: Words<'_>) -> Result<Option<Vec<u8>>, 
             }
         }),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::acl::{Catalogue, category};
-    use crate::commands::{FAMILIES, table::Access};
-
-    /// The rows of the catalogue are of Redis, also for commands that this server does not have, and say more than the
-    /// table. Where both say the same thing, they agree.
-    #[test]
-    fn catalogue_of_rights_agrees_with_the_table_of_commands() {
-        let catalogue = Catalogue::get();
-        for (group, known) in FAMILIES
-            .iter()
-            .flat_map(|(group, table)| table.iter().map(move |known| (group, known)))
-        {
-            let place = catalogue.place(known.name.as_bytes());
-            let place = place.unwrap_or_else(|| panic!("{} has no row", known.name));
-            // The rights of a command with subcommands are theirs.
-            let rows: Vec<usize> = match known.subcommands {
-                [] => vec![place],
-                _ => catalogue.subcommands(place).collect(),
-            };
-            let is_in = |name: &str| {
-                let number = category(name).expect("a category");
-                rows.iter().any(|row| catalogue.items[*row].is_in(number))
-            };
-            let access = match (is_in("write"), is_in("read")) {
-                (true, _) => Access::Write,
-                (false, true) => Access::Read,
-                (false, false) => Access::None,
-            };
-            let family = match *group {
-                "sorted-set" => "sortedset",
-                "transactions" => "transaction",
-                group => group,
-            };
-            // The access of a script is that of its commands, and watching a key is none. Of commands without keys, the
-            // table says nothing.
-            let is_own = !["scripting", "transactions"].contains(group);
-            if is_own && known.access != Access::None {
-                assert_eq!(access, known.access, "{}", known.name);
-            }
-            if category(family).is_some() {
-                assert!(is_in(family), "{} is not in {family}", known.name);
-            }
-        }
-    }
 }

@@ -6,13 +6,13 @@ use loadline_store::View;
 use super::glob::glob;
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX, WRONG_TYPE};
-use super::{Call, Keys, Known, Words, is, read};
+use super::{Call, Keys, Listed, Words, is, listed};
 
 /// The default COUNT.
 const COUNT: usize = 10;
 
 /// SCAN; the scans of collections are in the files of their families.
-pub(super) const SCAN: Known = read("SCAN", -2, Keys::None, scan);
+pub(super) const SCAN: Listed = listed("SCAN", -2, Keys::None, scan);
 
 /// The options of a scan.
 #[derive(Debug)]

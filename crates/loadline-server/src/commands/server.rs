@@ -10,12 +10,12 @@ use super::info::info;
 use super::keys::database;
 use super::numbers::small_integer;
 use super::refusal::{Refusal, SYNTAX};
-use super::{Call, Keys, Known, Words, is, other, sub, write};
+use super::{Call, Keys, Listed, Words, is, listed, sub};
 use crate::state::{DATABASES, Shared};
 
-pub(super) const TABLE: &[Known] = &[
-    other("INFO", -1, info),
-    other("CONFIG", -2, config).with(&[
+pub(super) const TABLE: &[Listed] = &[
+    listed("INFO", -1, Keys::None, info),
+    listed("CONFIG", -2, Keys::None, config).with(&[
         sub(
             "GET",
             -3,
@@ -33,23 +33,23 @@ pub(super) const TABLE: &[Known] = &[
             "<directive> <value>\nSet the configuration <directive> to <value>.",
         ),
     ]),
-    write("FLUSHDB", -1, Keys::None, |call, words| {
+    listed("FLUSHDB", -1, Keys::None, |call, words| {
         let database = call.session.database;
         flush(call, words, database..database + 1)
     }),
-    write("FLUSHALL", -1, Keys::None, |call, words| {
+    listed("FLUSHALL", -1, Keys::None, |call, words| {
         let databases = 0..DATABASES;
         flush(call, words, databases)
     }),
-    write("SWAPDB", 3, Keys::None, swap),
-    other("DBSIZE", 1, |call, _| {
+    listed("SWAPDB", 3, Keys::None, swap),
+    listed("DBSIZE", 1, Keys::None, |call, _| {
         let keys = call.store().len();
         call.reply().count(keys);
         Ok(())
     }),
-    other("TIME", 1, time),
+    listed("TIME", 1, Keys::None, time),
     // There are no replicas.
-    other("ROLE", 1, |call, _| {
+    listed("ROLE", 1, Keys::None, |call, _| {
         let mut reply = call.reply();
         reply.array(3);
         reply.bulk(b"master");
@@ -57,16 +57,16 @@ pub(super) const TABLE: &[Known] = &[
         reply.array(0);
         Ok(())
     }),
-    other("LOLWUT", -1, |call, _| {
+    listed("LOLWUT", -1, Keys::None, |call, _| {
         let text = format!("Loadline ver. {}\n", env!("CARGO_PKG_VERSION"));
         call.reply().text(&text);
         Ok(())
     }),
-    other("SHUTDOWN", -1, shutdown),
-    other("SAVE", 1, save),
-    other("BGSAVE", -1, save_later),
-    other("BGREWRITEAOF", 1, rewrite),
-    other("LASTSAVE", 1, |call, _| {
+    listed("SHUTDOWN", -1, Keys::None, shutdown),
+    listed("SAVE", 1, Keys::None, save),
+    listed("BGSAVE", -1, Keys::None, save_later),
+    listed("BGREWRITEAOF", 1, Keys::None, rewrite),
+    listed("LASTSAVE", 1, Keys::None, |call, _| {
         if let Some(persistence) = &call.shared.persistence {
             let time = persistence.last_save();
             call.reply().count(time as usize);

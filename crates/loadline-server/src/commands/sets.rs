@@ -6,49 +6,49 @@ use rand::seq::IteratorRandom;
 use super::numbers::{integer, random_below, sample_count, unsigned};
 use super::refusal::{Refusal, SYNTAX, WRONG_TYPE};
 use super::reply::Reply;
-use super::{ALL, Call, Effect, Keys, Known, ONE, TWO, Words, is, read, scan, write};
+use super::{ALL, Call, Effect, Keys, Listed, ONE, TWO, Words, is, listed, scan};
 use crate::settings::Settings;
 
-pub(super) const TABLE: &[Known] = &[
-    write("SADD", -3, ONE, sadd),
-    write("SREM", -3, ONE, srem),
-    read("SMEMBERS", 2, ONE, |call, words| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("SADD", -3, ONE, sadd),
+    listed("SREM", -3, ONE, srem),
+    listed("SMEMBERS", 2, ONE, |call, words| {
         look(call, words[1], |members, reply| {
             reply_members(members, reply);
         })
     }),
-    read("SISMEMBER", 3, ONE, |call, words| {
+    listed("SISMEMBER", 3, ONE, |call, words| {
         look(call, words[1], |members, reply| {
             reply.flag(members.contains(words[2]));
         })
     }),
-    read("SMISMEMBER", -3, ONE, smismember),
-    read("SCARD", 2, ONE, |call, words| {
+    listed("SMISMEMBER", -3, ONE, smismember),
+    listed("SCARD", 2, ONE, |call, words| {
         look(call, words[1], |members, reply| reply.count(members.len()))
     }),
-    write("SPOP", -2, ONE, spop),
-    read("SRANDMEMBER", -2, ONE, srandmember),
-    write("SMOVE", 4, TWO, smove),
-    read("SSCAN", -3, ONE, sscan),
-    read("SINTER", -2, ALL, |call, words| {
+    listed("SPOP", -2, ONE, spop),
+    listed("SRANDMEMBER", -2, ONE, srandmember),
+    listed("SMOVE", 4, TWO, smove),
+    listed("SSCAN", -3, ONE, sscan),
+    listed("SINTER", -2, ALL, |call, words| {
         combine(call, &words[1..], Combination::Intersection)
     }),
-    read("SUNION", -2, ALL, |call, words| {
+    listed("SUNION", -2, ALL, |call, words| {
         combine(call, &words[1..], Combination::Union)
     }),
-    read("SDIFF", -2, ALL, |call, words| {
+    listed("SDIFF", -2, ALL, |call, words| {
         combine(call, &words[1..], Combination::Difference)
     }),
-    write("SINTERSTORE", -3, ALL, |call, words| {
+    listed("SINTERSTORE", -3, ALL, |call, words| {
         combine_into(call, words, Combination::Intersection)
     }),
-    write("SUNIONSTORE", -3, ALL, |call, words| {
+    listed("SUNIONSTORE", -3, ALL, |call, words| {
         combine_into(call, words, Combination::Union)
     }),
-    write("SDIFFSTORE", -3, ALL, |call, words| {
+    listed("SDIFFSTORE", -3, ALL, |call, words| {
         combine_into(call, words, Combination::Difference)
     }),
-    read("SINTERCARD", -3, Keys::Counted(1), sintercard),
+    listed("SINTERCARD", -3, Keys::Counted(1), sintercard),
 ];
 
 /// The operation that combines sets.

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use super::numbers::integer;
 use super::refusal::{Refusal, lower, no_such_form};
-use super::table::Found;
-use super::{Call, Known, Words, is, other, places, sub};
+use super::{Call, Keys, Known, Listed, Words, is, listed, places, sub};
 use crate::peer::Peer;
 use crate::slow::{SlowCommand, shortened};
 use crate::stats::Histogram;
 
-pub(super) const TABLE: &[Known] = &[
-    other("SLOWLOG", -2, slowlog).with(&[
+pub(super) const TABLE: &[Listed] = &[
+    listed("SLOWLOG", -2, Keys::None, slowlog).with(&[
         sub(
             "GET",
             -2,
@@ -20,7 +19,7 @@ pub(super) const TABLE: &[Known] = &[
         sub("LEN", 2, "\nReturn the length of the slowlog."),
         sub("RESET", 2, "\nReset the slowlog."),
     ]),
-    other("LATENCY", -2, latency).with(&[
+    listed("LATENCY", -2, Keys::None, latency).with(&[
         sub(
             "DOCTOR",
             2,
@@ -49,130 +48,15 @@ pub(super) const TABLE: &[Known] = &[
     ]),
 ];
 
-/// Commands that take the same short time whatever the data, as Redis flags them.
-const FAST: &[&str] = &[
-    "APPEND",
-    "ASKING",
-    "AUTH",
-    "BITFIELD_RO",
-    "BZPOPMAX",
-    "BZPOPMIN",
-    "DBSIZE",
-    "DECR",
-    "DECRBY",
-    "DISCARD",
-    "ECHO",
-    "EXISTS",
-    "EXPIRE",
-    "EXPIREAT",
-    "EXPIRETIME",
-    "GET",
-    "GETBIT",
-    "GETDEL",
-    "GETEX",
-    "GETSET",
-    "HDEL",
-    "HELLO",
-    "HEXISTS",
-    "HGET",
-    "HINCRBY",
-    "HINCRBYFLOAT",
-    "HLEN",
-    "HMGET",
-    "HMSET",
-    "HSET",
-    "HSETNX",
-    "HSTRLEN",
-    "INCR",
-    "INCRBY",
-    "INCRBYFLOAT",
-    "LASTSAVE",
-    "LLEN",
-    "LOLWUT",
-    "LPOP",
-    "LPUSH",
-    "LPUSHX",
-    "MGET",
-    "MOVE",
-    "MULTI",
-    "PERSIST",
-    "PEXPIRE",
-    "PEXPIREAT",
-    "PEXPIRETIME",
-    "PFADD",
-    "PING",
-    "PTTL",
-    "PUBLISH",
-    "QUIT",
-    "READONLY",
-    "READWRITE",
-    "RENAMENX",
-    "RESET",
-    "ROLE",
-    "RPOP",
-    "RPUSH",
-    "RPUSHX",
-    "SADD",
-    "SCARD",
-    "SELECT",
-    "SETNX",
-    "SISMEMBER",
-    "SMISMEMBER",
-    "SMOVE",
-    "SPOP",
-    "SPUBLISH",
-    "SREM",
-    "STRLEN",
-    "SWAPDB",
-    "TIME",
-    "TOUCH",
-    "TTL",
-    "TYPE",
-    "UNLINK",
-    "UNWATCH",
-    "WATCH",
-    "XACK",
-    "XADD",
-    "XAUTOCLAIM",
-    "XCLAIM",
-    "XDEL",
-    "XLEN",
-    "XSETID",
-    "ZADD",
-    "ZCARD",
-    "ZCOUNT",
-    "ZINCRBY",
-    "ZLEXCOUNT",
-    "ZMSCORE",
-    "ZPOPMAX",
-    "ZPOPMIN",
-    "ZRANK",
-    "ZREM",
-    "ZREVRANK",
-    "ZSCORE",
-];
-
-/// Other commands that hardly ever take long.
-const SHORT: &[&str] = &[
-    "SET", "SETEX", "PSETEX", "SETBIT", "SETRANGE", "GETRANGE", "SUBSTR",
-];
-
-/// Whether each call of a command is measured. Others are measured only from time to time, since reading the clock takes a large part
-/// of their time.
-pub(super) fn is_measured(name: &str) -> bool {
-    !FAST.contains(&name) && !SHORT.contains(&name)
-}
-
 impl Call<'_> {
     /// Notes a command that took long.
     #[cold]
-    pub(super) fn note_slow(&mut self, found: Found, words: Words<'_>, took: Duration) {
-        let name = found.known.name;
-        if name == "EXEC" {
+    pub(super) fn note_slow(&mut self, known: &Known, words: Words<'_>, took: Duration) {
+        if known.item.has("skip_slowlog") {
             // Its commands are noted.
             return;
         }
-        let event = if FAST.contains(&name) {
+        let event = if known.item.has("fast") {
             "fast-command"
         } else {
             "command"
@@ -360,14 +244,14 @@ fn report(call: &Call<'_>) -> String {
 
 /// Shows the histograms of commands; without names, of all. A name stands for all subcommands of a command too.
 fn histograms(call: &mut Call<'_>, names: &[&[u8]]) {
-    let mut shown: Vec<(String, Histogram)> = Vec::new();
+    let mut shown: Vec<(&str, Histogram)> = Vec::new();
     let histograms = &call.shared.stats.histograms;
     for (place, histogram) in histograms {
-        let name = &places()[*place];
+        let name = places()[*place];
         let command = name.split('|').next().unwrap_or(name);
         let is_asked = |asked: &&[u8]| is(asked, name) || is(asked, command);
         if names.is_empty() || names.iter().any(is_asked) {
-            shown.push((name.clone(), histogram.clone()));
+            shown.push((name, histogram.clone()));
         }
     }
     let mut reply = call.reply();

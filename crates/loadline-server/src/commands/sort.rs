@@ -6,13 +6,15 @@ use loadline_store::{Entry, List, Value, View};
 
 use super::numbers::{double, integer};
 use super::refusal::{Refusal, SYNTAX, WRONG_TYPE};
-use super::{Call, Keys, Known, ONE, Words, is, read, write};
+use super::{Call, Keys, Listed, Words, is, listed};
 
-pub(super) const TABLE: &[Known] = &[
-    write("SORT", -2, Keys::Sort, |call, words| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("SORT", -2, Keys::Sort, |call, words| {
         sort(call, words, true)
     }),
-    read("SORT_RO", -2, ONE, |call, words| sort(call, words, false)),
+    listed("SORT_RO", -2, Keys::OneAndPatterns, |call, words| {
+        sort(call, words, false)
+    }),
 ];
 
 #[derive(Debug, Default)]

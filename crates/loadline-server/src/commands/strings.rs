@@ -9,45 +9,45 @@ use super::refusal::{
     NOT_FLOAT, NOT_INTEGER, OVERFLOW, Refusal, SYNTAX, TOO_LONG, WRONG_TYPE, wrong_number,
 };
 use super::reply::Reply;
-use super::{ALL, Call, Effect, Known, LARGEST, ONE, PAIRS, Words, is, read, write};
+use super::{ALL, Call, Effect, LARGEST, Listed, ONE, PAIRS, Words, is, listed};
 use crate::state::Shared;
 
-pub(super) const TABLE: &[Known] = &[
-    read("GET", 2, ONE, get),
-    write("SET", -3, ONE, |call, words| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("GET", 2, ONE, get),
+    listed("SET", -3, ONE, |call, words| {
         let options = Options::parse(&words[3..], call.now())?;
         set(call, words[1], words[2], options)
     }),
-    write("SETNX", 3, ONE, setnx),
-    write("SETEX", 4, ONE, |call, words| {
+    listed("SETNX", 3, ONE, setnx),
+    listed("SETEX", 4, ONE, |call, words| {
         set_for(call, words, Deadline::SECONDS_FROM_NOW, "setex")
     }),
-    write("PSETEX", 4, ONE, |call, words| {
+    listed("PSETEX", 4, ONE, |call, words| {
         set_for(call, words, Deadline::MILLISECONDS_FROM_NOW, "psetex")
     }),
-    write("GETSET", 3, ONE, |call, words| {
+    listed("GETSET", 3, ONE, |call, words| {
         let options = Options {
             returns: true,
             ..Options::default()
         };
         set(call, words[1], words[2], options)
     }),
-    write("GETDEL", 2, ONE, getdel),
-    write("GETEX", -2, ONE, getex),
-    read("MGET", -2, ALL, mget),
-    write("MSET", -3, PAIRS, mset),
-    write("MSETNX", -3, PAIRS, msetnx),
-    write("APPEND", 3, ONE, append),
-    read("STRLEN", 2, ONE, strlen),
-    read("GETRANGE", 4, ONE, getrange),
-    read("SUBSTR", 4, ONE, getrange),
-    write("SETRANGE", 4, ONE, setrange),
-    write("INCR", 2, ONE, |call, words| add(call, words[1], 1)),
-    write("DECR", 2, ONE, |call, words| add(call, words[1], -1)),
-    write("INCRBY", 3, ONE, |call, words| {
+    listed("GETDEL", 2, ONE, getdel),
+    listed("GETEX", -2, ONE, getex),
+    listed("MGET", -2, ALL, mget),
+    listed("MSET", -3, PAIRS, mset),
+    listed("MSETNX", -3, PAIRS, msetnx),
+    listed("APPEND", 3, ONE, append),
+    listed("STRLEN", 2, ONE, strlen),
+    listed("GETRANGE", 4, ONE, getrange),
+    listed("SUBSTR", 4, ONE, getrange),
+    listed("SETRANGE", 4, ONE, setrange),
+    listed("INCR", 2, ONE, |call, words| add(call, words[1], 1)),
+    listed("DECR", 2, ONE, |call, words| add(call, words[1], -1)),
+    listed("INCRBY", 3, ONE, |call, words| {
         add(call, words[1], integer(words[2])?)
     }),
-    write("DECRBY", 3, ONE, |call, words| {
+    listed("DECRBY", 3, ONE, |call, words| {
         let number = integer(words[2])?.checked_neg();
         add(
             call,
@@ -55,7 +55,7 @@ pub(super) const TABLE: &[Known] = &[
             number.ok_or("ERR decrement would overflow")?,
         )
     }),
-    write("INCRBYFLOAT", 3, ONE, incr_by_float),
+    listed("INCRBYFLOAT", 3, ONE, incr_by_float),
     LCS,
 ];
 

@@ -1,35 +1,73 @@
-//! A command as its family lists it: its name, its words, its keys and its function.
+//! A command as its family lists it, with its words, its keys and its function, and what else is known about it.
 
 use super::refusal::Refusal;
 use super::{Call, Words, is};
+use crate::catalogue::{Catalogue, Item};
 
 /// The function of a command, which writes the reply or returns an error.
 pub(super) type Handler = fn(&mut Call<'_>, Words<'_>) -> Result<(), Refusal>;
 
-/// One command of the table.
+/// A command as its family lists it. What else is known about it is in the catalogue.
 #[derive(Debug)]
-pub(super) struct Known {
-    pub(super) name: &'static str,
+pub(super) struct Listed {
+    /// In capitals.
+    name: &'static str,
     /// Number of words including the name; negative for a minimum.
-    pub(super) arity: i32,
-    pub(super) access: Access,
-    pub(super) keys: Keys,
+    arity: i32,
+    keys: Keys,
     /// Subcommands, if the second word selects one; HELP is always included.
-    pub(super) subcommands: &'static [Sub],
-    pub(super) handler: Handler,
-    /// Whether it can add data.
-    pub(super) grows: bool,
-    /// Whether it can add data to the log.
-    pub(super) grows_log: bool,
+    subcommands: &'static [Sub],
+    handler: Handler,
 }
 
-impl Known {
+impl Listed {
     pub(super) const fn with(self, subcommands: &'static [Sub]) -> Self {
         Self {
             subcommands,
             ..self
         }
     }
+}
+
+pub(super) const fn listed(name: &'static str, arity: i32, keys: Keys, handler: Handler) -> Listed {
+    Listed {
+        name,
+        arity,
+        keys,
+        subcommands: &[],
+        handler,
+    }
+}
+
+/// A command or a subcommand of the table.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// The name of the command in capitals, also that of a subcommand's command.
+    pub(super) name: &'static str,
+    /// The second word of a subcommand in capitals; empty for a command.
+    pub(super) second: &'static str,
+    /// A line with the arguments of a subcommand, followed by its description.
+    pub(super) help: &'static str,
+    /// Its group in the Redis documentation.
+    pub(super) group: &'static str,
+    /// Its place in the statistics. Subcommands follow their command.
+    pub(super) place: usize,
+    /// Number of words including the names; negative for a minimum.
+    pub(super) arity: i32,
+    /// A command with subcommands has no keys of its own.
+    pub(super) keys: Keys,
+    pub(super) handler: Handler,
+    /// Its row in the catalogue.
+    pub(super) item: &'static Item,
+    pub(super) access: Access,
+    /// Whether it can add data.
+    pub(super) grows: bool,
+    /// Whether it can add data to the log.
+    pub(super) grows_log: bool,
+    /// Whether each call is measured.
+    pub(super) is_measured: bool,
+    /// Its subcommands, HELP last.
+    pub(super) subcommands: Vec<Self>,
 }
 
 /// A subcommand.
@@ -73,85 +111,23 @@ pub(super) enum Keys {
     Streams,
     /// The first word behind the name, and those behind STORE and STOREDIST from this index on.
     OneAndStored(usize),
+    /// The first word behind the name; the words name patterns of others.
+    OneAndPatterns,
     /// Those of SORT: the first word behind the name, and the one behind the last STORE.
     Sort,
+}
+
+impl Keys {
+    /// Whether the words tell where they are, which COMMAND shows as the flag `movablekeys`.
+    pub(super) fn are_movable(self) -> bool {
+        !matches!(self, Self::None | Self::At(..) | Self::TargetAndSources)
+    }
 }
 
 pub(super) const ONE: Keys = Keys::At(1, 1, 1);
 pub(super) const TWO: Keys = Keys::At(1, 2, 1);
 pub(super) const ALL: Keys = Keys::At(1, -1, 1);
 pub(super) const PAIRS: Keys = Keys::At(1, -1, 2);
-
-pub(super) const fn read(name: &'static str, arity: i32, keys: Keys, handler: Handler) -> Known {
-    Known {
-        name,
-        arity,
-        access: Access::Read,
-        keys,
-        subcommands: &[],
-        handler,
-        grows: false,
-        grows_log: false,
-    }
-}
-
-pub(super) const fn write(name: &'static str, arity: i32, keys: Keys, handler: Handler) -> Known {
-    // Here and not for each call: comparing a name with all of them took a tenth of a short command.
-    let grows = !lists(&NEVER_GROWING, name);
-    Known {
-        name,
-        arity,
-        access: Access::Write,
-        keys,
-        subcommands: &[],
-        handler,
-        grows,
-        grows_log: grows || lists(&REWRITING, name),
-    }
-}
-
-pub(super) const fn other(name: &'static str, arity: i32, handler: Handler) -> Known {
-    Known {
-        name,
-        arity,
-        access: Access::None,
-        keys: Keys::None,
-        subcommands: &[],
-        handler,
-        grows: false,
-        grows_log: false,
-    }
-}
-
-/// Whether `name` is one of `names`, while the table is compiled.
-const fn lists(names: &[&str], name: &str) -> bool {
-    let name = name.as_bytes();
-    let mut at = 0;
-    while at < names.len() {
-        let other = names[at].as_bytes();
-        let mut same = 0;
-        while same < name.len() && same < other.len() && name[same] == other[same] {
-            same += 1;
-        }
-        if same == name.len() && same == other.len() {
-            return true;
-        }
-        at += 1;
-    }
-    false
-}
-
-/// The name of a command with a subcommand by its index; 0 is for none, and the one behind the last for HELP.
-pub(super) fn name_of(known: &Known, subcommand: usize) -> String {
-    let name = match subcommand.checked_sub(1) {
-        None => known.name.to_owned(),
-        Some(at) => {
-            let sub = known.subcommands.get(at).map_or("HELP", |sub| sub.name);
-            format!("{}|{sub}", known.name)
-        }
-    };
-    name.to_ascii_lowercase()
-}
 
 /// The keys of [`Keys::At`].
 pub(super) fn keys_at<'w>(
@@ -167,68 +143,7 @@ pub(super) fn keys_at<'w>(
         .map(|place| words[place as usize])
 }
 
-/// Reading commands that read other keys besides those that they name.
-const READS_OTHERS: [&str; 1] = ["SORT_RO"];
-
-/// Writing commands that are allowed when memory is full, because they add no data.
-const NEVER_GROWING: [&str; 53] = [
-    "DEL",
-    "UNLINK",
-    "RENAME",
-    "RENAMENX",
-    "MOVE",
-    "GETDEL",
-    "GETEX",
-    "EXPIRE",
-    "PEXPIRE",
-    "EXPIREAT",
-    "PEXPIREAT",
-    "PERSIST",
-    "SREM",
-    "SPOP",
-    "SMOVE",
-    "HDEL",
-    "HEXPIRE",
-    "HEXPIREAT",
-    "HGETDEL",
-    "HGETEX",
-    "HPERSIST",
-    "HPEXPIRE",
-    "HPEXPIREAT",
-    "XACK",
-    "XAUTOCLAIM",
-    "XCLAIM",
-    "XDEL",
-    "XREADGROUP",
-    "XTRIM",
-    "LPOP",
-    "RPOP",
-    "BLMPOP",
-    "BLPOP",
-    "BZMPOP",
-    "BZPOPMAX",
-    "BZPOPMIN",
-    "BRPOP",
-    "LTRIM",
-    "LREM",
-    "LMPOP",
-    "ZREM",
-    "ZPOPMIN",
-    "ZPOPMAX",
-    "ZMPOP",
-    "ZREMRANGEBYRANK",
-    "ZREMRANGEBYSCORE",
-    "ZREMRANGEBYLEX",
-    "FLUSHDB",
-    "FLUSHALL",
-    "SWAPDB",
-    // The commands of a script are checked.
-    "EVAL",
-    "EVALSHA",
-    "FCALL",
-];
-
-/// Those of them that write a value again, in the log, or note deliveries there.
+/// Commands that are allowed when memory is full, but write a value again, in the log, or note deliveries there.
 const REWRITING: [&str; 9] = [
     "EVAL",
     "EVALSHA",
@@ -241,53 +156,104 @@ const REWRITING: [&str; 9] = [
     "XREADGROUP",
 ];
 
+/// Commands that are not flagged as fast, but hardly ever take long.
+const SHORT: [&str; 7] = [
+    "SET", "SETEX", "PSETEX", "SETBIT", "SETRANGE", "GETRANGE", "SUBSTR",
+];
+
 impl Known {
-    /// Whether `word` names one of its subcommands.
-    pub(super) fn has_subcommand(&self, word: &[u8]) -> bool {
-        self.subcommand(word).is_some()
+    /// The command of a family at a place in the statistics, with its subcommands. `help` replies to HELP if they have help.
+    ///
+    /// # Panics
+    /// If the catalogue has no row for it.
+    pub(super) fn new(listed: &Listed, group: &'static str, place: usize, help: Handler) -> Self {
+        let has_help = listed.subcommands.iter().any(|sub| !sub.help.is_empty());
+        let last = sub("HELP", 2, "\nPrints this help.");
+        let subcommands = listed.subcommands.iter().chain([&last]).enumerate();
+        let subcommands = subcommands.map(|(at, sub)| Self {
+            second: sub.name,
+            help: sub.help,
+            arity: sub.arity,
+            // Two words are the names alone.
+            keys: if sub.arity == 2 {
+                Keys::None
+            } else {
+                listed.keys
+            },
+            handler: if has_help && sub.name == last.name {
+                help
+            } else {
+                listed.handler
+            },
+            ..Self::alone(listed, sub.name, group, place + 1 + at)
+        });
+        let mut known = Self::alone(listed, "", group, place);
+        if !listed.subcommands.is_empty() {
+            known.subcommands = subcommands.collect();
+            known.keys = Keys::None;
+        }
+        known
     }
 
-    /// The name and the arity of the subcommand that `word` names, HELP included.
-    pub(super) fn subcommand(&self, word: &[u8]) -> Option<(&'static str, i32)> {
-        let named = self.subcommands.iter().map(|sub| (sub.name, sub.arity));
-        let mut named = named.chain([("HELP", 2)]);
-        named.find(|(name, _)| is(word, name))
-    }
-
-    /// The number of its places in the statistics: its own, one for each subcommand, and one for HELP.
-    pub(super) fn places(&self) -> usize {
-        match self.subcommands {
-            [] => 1,
-            subcommands => subcommands.len() + 2,
+    fn alone(listed: &Listed, second: &str, group: &'static str, place: usize) -> Self {
+        let name = listed.name;
+        let full = if second.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name}|{second}")
+        };
+        let item = Catalogue::get().find(&full);
+        let item = item.unwrap_or_else(|| panic!("{full} has no row in the catalogue"));
+        let (writes, reads) = (item.has("write"), item.has("readonly"));
+        // The commands of a script are checked too.
+        let may_write = writes || runs_script(name) && !reads;
+        let grows = item.has("denyoom");
+        Self {
+            name,
+            second: "",
+            help: "",
+            group,
+            place,
+            arity: listed.arity,
+            keys: listed.keys,
+            handler: listed.handler,
+            item,
+            access: match (may_write, reads) {
+                (true, _) => Access::Write,
+                (false, true) => Access::Read,
+                (false, false) => Access::None,
+            },
+            grows,
+            grows_log: grows || REWRITING.contains(&name),
+            is_measured: !item.has("fast") && !SHORT.contains(&name),
+            subcommands: Vec::new(),
         }
     }
 
-    /// The arity at one of these places: its own at 0, and that of HELP behind those of the subcommands.
-    pub(super) fn sub_arity(&self, sub: usize) -> i32 {
-        match sub.checked_sub(1) {
-            None => self.arity,
-            Some(at) => self.subcommands.get(at).map_or(2, |sub| sub.arity),
-        }
-    }
-
-    /// The number of words that it takes with its subcommand, at least if negative; `None` if there is no such subcommand.
-    pub(super) fn arity_of(&self, words: Words<'_>) -> Option<i32> {
+    /// The subcommand that the second word names, or the command itself if it has none; `None` for an unknown subcommand.
+    pub(super) fn of(&self, words: Words<'_>) -> Option<&Self> {
         match words {
             [_, second, ..] if !self.subcommands.is_empty() => {
-                self.subcommand(second).map(|(_, arity)| arity)
+                let mut subcommands = self.subcommands.iter();
+                subcommands.find(|sub| is(second, sub.second))
             }
-            _ => Some(self.arity),
+            _ => Some(self),
         }
     }
 
-    /// Whether it has a help. Redis without a cluster refuses that of CLUSTER as it refuses all of CLUSTER.
-    pub(super) fn has_help(&self) -> bool {
-        self.subcommands.iter().any(|sub| !sub.help.is_empty())
+    /// The command and its subcommands, in the order of their places.
+    pub(super) fn each(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.subcommands)
+    }
+
+    /// Whether it runs a script or a function.
+    pub(super) fn runs_script(&self) -> bool {
+        runs_script(self.name)
     }
 
     /// Whether its reply depends on the data. The figures of INFO about keys do not count.
     pub(super) fn sees_data(&self) -> bool {
-        self.access != Access::None || ["EXEC", "DBSIZE", "FUNCTION"].contains(&self.name)
+        self.access != Access::None || ["EXEC", "FUNCTION"].contains(&self.name)
     }
 
     /// Whether its reply depends on changes that are not on the disk: those of the keys for which `is_unsynced`.
@@ -297,34 +263,16 @@ impl Known {
         is_unsynced: impl Fn(&[u8]) -> bool,
     ) -> bool {
         match self.keys {
-            Keys::At(first, last, step)
-                if self.access == Access::Read && !READS_OTHERS.contains(&self.name) =>
-            {
-                let mut keys = keys_at(words, first, last, step).peekable();
-                // Subcommands without a key can be about all of them.
-                keys.peek().is_none() || keys.any(is_unsynced)
+            Keys::At(first, last, step) if self.access == Access::Read => {
+                keys_at(words, first, last, step).any(is_unsynced)
             }
             _ => self.sees_data(),
         }
     }
 }
 
-/// A command and its place in the statistics.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
-    /// The place of the command. Those of its subcommands follow.
-    pub(super) first: usize,
-    pub(super) known: &'static Known,
-    /// Whether each call is measured.
-    pub(super) is_measured: bool,
-}
-
-impl Found {
-    /// The place of the command in the statistics, or that of the subcommand that the words name.
-    #[inline]
-    pub(super) fn place(&self, words: Words<'_>) -> usize {
-        self.first + subcommand(self.known, words)
-    }
+fn runs_script(name: &str) -> bool {
+    name.starts_with("EVAL") || name.starts_with("FCALL")
 }
 
 /// The length up to which a name fits into one number.
@@ -337,21 +285,6 @@ pub(super) fn number(name: &[u8]) -> Option<u128> {
     capitals.get_mut(..name.len())?.copy_from_slice(name);
     capitals.make_ascii_uppercase();
     (!name.ends_with(&[0])).then(|| u128::from_le_bytes(capitals))
-}
-
-/// The index of the subcommand, counted from 1, HELP behind all others; 0 without one.
-#[inline]
-pub(super) fn subcommand(known: &Known, words: Words<'_>) -> usize {
-    match words {
-        [_, second, ..] if !known.subcommands.is_empty() => {
-            let named = known.subcommands.iter().map(|sub| sub.name);
-            let mut named = named.chain(["HELP"]);
-            named
-                .position(|name| is(second, name))
-                .map_or(0, |at| at + 1)
-        }
-        _ => 0,
-    }
 }
 
 /// Whether this number of words fits `arity`.

@@ -18,8 +18,8 @@ use crate::session::Session;
 use crate::state::Shared;
 use crate::tracking::{Notice, Options};
 
-/// Commands that read keys without showing them, and those of scripts, whose keys are remembered when they are read.
-const NOT_REMEMBERED: [&str; 4] = ["WATCH", "EVAL_RO", "EVALSHA_RO", "FCALL_RO"];
+/// The keys of scripts are remembered when they are read.
+const NOT_REMEMBERED: [&str; 3] = ["EVAL_RO", "EVALSHA_RO", "FCALL_RO"];
 
 /// Executes CLIENT TRACKING; `words` begin behind these two words.
 pub(super) fn tracking(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {

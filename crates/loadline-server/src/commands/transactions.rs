@@ -2,16 +2,16 @@
 //! thread. WATCH makes EXEC fail if a key has changed.
 
 use super::refusal::Refusal;
-use super::{ALL, Call, Known, Words, find, is, other, read};
+use super::{ALL, Call, Keys, Listed, Words, find_of, is, listed};
 use crate::acl::Denial;
 use crate::session::{Queue, Watch};
 
-pub(super) const TABLE: &[Known] = &[
-    other("MULTI", 1, multi),
-    other("EXEC", 1, exec),
-    other("DISCARD", 1, discard),
-    read("WATCH", -2, ALL, watch),
-    other("UNWATCH", 1, |call, _| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("MULTI", 1, Keys::None, multi),
+    listed("EXEC", 1, Keys::None, exec),
+    listed("DISCARD", 1, Keys::None, discard),
+    listed("WATCH", -2, ALL, watch),
+    listed("UNWATCH", 1, Keys::None, |call, _| {
         call.shared.watched.forget(call.session);
         call.reply().ok();
         Ok(())
@@ -26,11 +26,6 @@ pub(super) fn runs_at_once(name: &str) -> bool {
 /// Whether a command can end a transaction. When memory is full, no other one is executed or queued inside MULTI.
 pub(super) fn ends_one(name: &str) -> bool {
     ["EXEC", "DISCARD", "RESET", "QUIT"].contains(&name)
-}
-
-/// Whether a command is refused inside MULTI, as in Redis.
-pub(super) fn is_forbidden(name: &str) -> bool {
-    ["SAVE", "SHUTDOWN"].contains(&name)
 }
 
 /// Marks the transaction after an invalid command, so that EXEC fails. An invalid EXEC ends the transaction.
@@ -80,8 +75,8 @@ fn exec(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
     call.reply().array(queue.len());
     call.session.may_not_block = true;
     for words in queue.commands() {
-        let found = find(words[0]).expect("only known commands are queued");
-        if let Some(denial) = call.denial(found.known, &words, "multi") {
+        let known = find_of(&words).expect("only known commands are queued");
+        if let Some(denial) = call.denial(known, &words, "multi") {
             let reason = match denial {
                 Denial::Key => "no permission to touch the specified keys",
                 Denial::Channel => "no permission to access one of the channels used as arguments",
@@ -92,7 +87,7 @@ fn exec(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
             call.refuse(&format!("NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: {reason}").into());
             continue;
         }
-        call.perform(found, &words);
+        call.perform(known, &words);
     }
     call.session.may_not_block = false;
     Ok(())

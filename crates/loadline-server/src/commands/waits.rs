@@ -5,28 +5,28 @@ use loadline_store::View;
 use super::blocking::owned;
 use super::popping;
 use super::refusal::{Refusal, WRONG_TYPE};
-use super::{Call, Keys, Known, TWO, Words, lists, sorted_sets, write};
+use super::{Call, Keys, Listed, TWO, Words, listed, lists, sorted_sets};
 
 /// All words but the first and the last.
 const ALL_BUT_LAST: Keys = Keys::At(1, -2, 1);
 
-pub(super) const LISTS: &[Known] = &[
-    write("BLPOP", -3, ALL_BUT_LAST, |call, words| {
+pub(super) const LISTS: &[Listed] = &[
+    listed("BLPOP", -3, ALL_BUT_LAST, |call, words| {
         pop_item(call, words, lists::End::Front)
     }),
-    write("BRPOP", -3, ALL_BUT_LAST, |call, words| {
+    listed("BRPOP", -3, ALL_BUT_LAST, |call, words| {
         pop_item(call, words, lists::End::Back)
     }),
-    write("BLMOVE", 6, TWO, |call, words| {
+    listed("BLMOVE", 6, TWO, |call, words| {
         let ends = (lists::End::parse(words[3])?, lists::End::parse(words[4])?);
         let deadline = call.deadline(words[5])?;
         move_item(call, words, ends, deadline)
     }),
-    write("BRPOPLPUSH", 4, TWO, |call, words| {
+    listed("BRPOPLPUSH", 4, TWO, |call, words| {
         let deadline = call.deadline(words[3])?;
         move_item(call, words, (lists::End::Back, lists::End::Front), deadline)
     }),
-    write("BLMPOP", -5, Keys::Counted(2), |call, words| {
+    listed("BLMPOP", -5, Keys::Counted(2), |call, words| {
         let (keys, options) = popping::keys(words, 2)?;
         let (end, count) = lists::mpop_options(options)?;
         take(call, words, keys, words[1], Kind::List, |call, key| {
@@ -35,14 +35,14 @@ pub(super) const LISTS: &[Known] = &[
     }),
 ];
 
-pub(super) const SORTED_SETS: &[Known] = &[
-    write("BZPOPMIN", -3, ALL_BUT_LAST, |call, words| {
+pub(super) const SORTED_SETS: &[Listed] = &[
+    listed("BZPOPMIN", -3, ALL_BUT_LAST, |call, words| {
         pop_member(call, words, sorted_sets::End::Least)
     }),
-    write("BZPOPMAX", -3, ALL_BUT_LAST, |call, words| {
+    listed("BZPOPMAX", -3, ALL_BUT_LAST, |call, words| {
         pop_member(call, words, sorted_sets::End::Greatest)
     }),
-    write("BZMPOP", -5, Keys::Counted(2), |call, words| {
+    listed("BZMPOP", -5, Keys::Counted(2), |call, words| {
         let (keys, options) = popping::keys(words, 2)?;
         let (end, count) = sorted_sets::mpop_options(options)?;
         take(call, words, keys, words[1], Kind::SortedSet, |call, key| {

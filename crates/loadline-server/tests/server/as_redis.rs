@@ -242,6 +242,7 @@ fn writes_are_refused_as_by_redis() {
         "SET k v\r\nSADD s a b\r\nCONFIG SET maxmemory 1\r\nSET k w\r\nSADD s c\r\nGET k\r\nSREM s a\r\nEXPIRE k 100",
         "MULTI\r\nSET k w\r\nGET k\r\nEXEC\r\nMULTI\r\nDISCARD\r\nMULTI\r\nGET k\r\nDEL k\r\nEXEC\r\nMULTI\r\nEXEC",
         "CONFIG SET maxmemory 0\r\nSET k x\r\nMULTI\r\nGET k\r\nCONFIG SET maxmemory 1\r\nEXEC\r\nSET k y\r\nCONFIG SET maxmemory 0\r\nSET k z",
+        "XGROUP CREATE x g $ MKSTREAM\r\nCONFIG SET maxmemory 1\r\nXGROUP CREATE x h $\r\nXGROUP CREATECONSUMER x g c\r\nXGROUP SETID x g 0\r\nXGROUP DELCONSUMER x g c\r\nXGROUP DESTROY x g\r\nFUNCTION LOAD x\r\nFUNCTION RESTORE x\r\nFUNCTION DELETE x\r\nFUNCTION FLUSH\r\nMULTI\r\nFUNCTION LIST\r\nEXEC\r\nCONFIG SET maxmemory 0",
         "CONFIG GET min-slaves-to-write\r\nCONFIG SET min-replicas-to-write -1\r\nCONFIG SET min-slaves-to-write 1\r\nCONFIG GET min-replicas-to-write\r\nSET k v\r\nGET k\r\nDEL k\r\nSORT k\r\nPUBLISH a b\r\nFLUSHALL\r\nPFCOUNT k\r\nFUNCTION FLUSH\r\nFUNCTION DELETE x\r\nBLPOP l 0",
         "EVAL \"return redis.call('get', KEYS[1])\" 1 k\r\nEVAL \"return redis.call('set', KEYS[1], 1)\" 1 k\r\nEVAL_RO \"return 1\" 0\r\nEVAL \"#!lua\\nreturn 1\" 0\r\nEVAL \"#!lua flags=no-writes\\nreturn 1\" 0\r\nEVAL \"#!lua\\nreturn 1\" 0\r\nFCALL nope 0",
         "MULTI\r\nGET k\r\nSET k v\r\nEXEC\r\nMULTI\r\nEVAL \"return 1\" 0\r\nEXEC\r\nCONFIG SET min-replicas-to-write 0\r\nMULTI\r\nSET k v\r\nCONFIG SET min-replicas-to-write 1\r\nEXEC\r\nMULTI\r\nSET k v\r\nEXEC\r\nCONFIG SET min-replicas-to-write 0\r\nSET k x",

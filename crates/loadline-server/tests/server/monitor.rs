@@ -9,7 +9,7 @@ use crate::support::{Ours, Redis, ask, ask_one};
 const COMMANDS: &str = "\
 SET a 1|get a|GET|NOSUCH x|SET a \"b\\\"\\\\c\\n\\t\\r\\x07\\x08\\x00\\xff'\"|MULTI;SET a 2;INCR a;EXEC|MULTI;NOSUCH;EXEC|MULTI;GET a;DISCARD|SELECT 3;PING;SELECT 0
 EVAL \"redis.call('set',KEYS[1],ARGV[1]) return redis.pcall('incr',KEYS[1])\" 1 k v|EVAL_RO \"return redis.call('get','k')\" 0|AUTH secret|AUTH nobody secret|HELLO 2 AUTH nobody secret|HELLO 2 SETNAME me|RESET
-CONFIG GET maxmemory|CLIENT GETNAME|CLIENT LIST|CLIENT KILL ID 999999|BLPOP nothing 0.01|RPUSH list x|BLPOP list 0|SCRIPT FLUSH|COMMAND COUNT|OBJECT HELP|PUBLISH c m|SORT list|SLOWLOG LEN|ACL WHOAMI|DBSIZE|INFO server|MONITOR x";
+CONFIG GET maxmemory|CLIENT GETNAME|CLIENT LIST|CLIENT KILL ID 999999|BLPOP nothing 0.01|RPUSH list x|BLPOP list 0|SCRIPT FLUSH|COMMAND COUNT|OBJECT HELP|PUBLISH c m|SORT list|SLOWLOG LEN|ACL WHOAMI|DBSIZE|INFO server|ROLE|LASTSAVE|MONITOR x";
 
 /// The lines of a client that watches, up to the last command.
 fn lines(stream: &mut (impl Read + Write)) -> Vec<String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use loadline_resp::encode;
 use loadline_server::ServerConfig;
 
-use crate::support::{Ours, Redis, ask};
+use crate::support::{LATER, LATER_SUBCOMMANDS, Ours, Redis, ask};
 
 /// Scripts, one a line. `k1` and `k2` are their keys, `x` and `42` their arguments.
 const SCRIPTS: &str = include_str!("scripts.lua");
@@ -185,6 +185,36 @@ fn calls_of_scripts_are_refused_as_in_redis() {
     ] {
         assert_eq!(ask(&mut one, line), ask(&mut other, line), "{line}");
     }
+}
+
+#[test]
+fn scripts_can_call_the_commands_that_redis_allows() {
+    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+    let (mut one, mut other) = (ours.connect(), redis.connect());
+    let list = ask(&mut one, "COMMAND LIST");
+    let names = list.lines().filter(|line| !line.starts_with(['*', '$']));
+    let is_later = |name: &str| {
+        let name = name.to_uppercase();
+        LATER.contains(&name.as_str()) || LATER_SUBCOMMANDS.contains(&name.as_str())
+    };
+    let (mut allowed, mut refused) = (0, 0);
+    for name in names.filter(|name| !is_later(name)) {
+        let mut words = vec!["EVAL", "return redis.pcall(unpack(ARGV))", "0"];
+        words.extend(name.split('|'));
+        // Some number of arguments is right for each command.
+        for _ in 0..6 {
+            let is_refused = [send(&mut one, &words), send(&mut other, &words)]
+                .map(|reply| reply.contains("not allowed from script"));
+            assert_eq!(is_refused[0], is_refused[1], "{words:?} (ours left)");
+            *(if is_refused[0] {
+                &mut refused
+            } else {
+                &mut allowed
+            }) += 1;
+            words.push("x");
+        }
+    }
+    assert!(allowed > 800 && refused > 200, "{allowed}, {refused}");
 }
 
 #[test]

@@ -17,16 +17,16 @@ use loadline_store::{Entry, Value, View};
 
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX};
-use super::{Call, Known, ONE, Words, is, read, write};
+use super::{Call, Listed, ONE, Words, is, listed};
 use crate::settings::Settings;
 use decode::decode;
 use encode::encode;
 use reader::Reader;
 use write::put_string;
 
-pub(super) const TABLE: &[Known] = &[
-    read("DUMP", 2, ONE, dump),
-    write("RESTORE", -4, ONE, restore),
+pub(super) const TABLE: &[Listed] = &[
+    listed("DUMP", 2, ONE, dump),
+    listed("RESTORE", -4, ONE, restore),
 ];
 
 const VERSION: u16 = 10;

@@ -9,44 +9,44 @@ use super::numbers::{decimal_text, score};
 use super::refusal::{NOT_FLOAT, Refusal, SYNTAX, WRONG_TYPE};
 use super::reply::Reply;
 use super::sorted_sets::zadd;
-use super::{Call, Keys, Known, ONE, TWO, Words, is, read, write};
+use super::{Call, Keys, Listed, ONE, TWO, Words, is, listed};
 use hash::Place;
 use loadline_resp::Protocol;
 
-pub(super) const TABLE: &[Known] = &[
-    write("GEOADD", -5, ONE, geoadd),
-    read("GEODIST", -4, ONE, geodist),
-    read("GEOHASH", -2, ONE, |call, words| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("GEOADD", -5, ONE, geoadd),
+    listed("GEODIST", -4, ONE, geodist),
+    listed("GEOHASH", -2, ONE, |call, words| {
         each(call, words, |place, reply| match place {
             Some(place) => reply.bulk(place.text().as_bytes()),
             None => reply.null(),
         })
     }),
-    read("GEOPOS", -2, ONE, |call, words| {
+    listed("GEOPOS", -2, ONE, |call, words| {
         each(call, words, |place, reply| match place {
             Some(place) => reply_place(place, reply),
             None => reply.null_array(),
         })
     }),
-    write("GEORADIUS", -6, Keys::OneAndStored(6), |call, words| {
+    listed("GEORADIUS", -6, Keys::OneAndStored(6), |call, words| {
         search::search(call, words, search::Kind::Radius { may_store: true })
     }),
-    read("GEORADIUS_RO", -6, ONE, |call, words| {
+    listed("GEORADIUS_RO", -6, ONE, |call, words| {
         search::search(call, words, search::Kind::Radius { may_store: false })
     }),
-    write(
+    listed(
         "GEORADIUSBYMEMBER",
         -5,
         Keys::OneAndStored(5),
         |call, words| search::search(call, words, search::Kind::ByMember { may_store: true }),
     ),
-    read("GEORADIUSBYMEMBER_RO", -5, ONE, |call, words| {
+    listed("GEORADIUSBYMEMBER_RO", -5, ONE, |call, words| {
         search::search(call, words, search::Kind::ByMember { may_store: false })
     }),
-    read("GEOSEARCH", -7, ONE, |call, words| {
+    listed("GEOSEARCH", -7, ONE, |call, words| {
         search::search(call, words, search::Kind::Search)
     }),
-    write("GEOSEARCHSTORE", -8, TWO, |call, words| {
+    listed("GEOSEARCHSTORE", -8, TWO, |call, words| {
         search::search(call, words, search::Kind::SearchStore)
     }),
 ];

@@ -8,15 +8,15 @@ use loadline_store::{Edit, Value, View};
 
 use super::refusal::{Refusal, WRONG_TYPE};
 use super::strings::bytes_of;
-use super::{ALL, Call, Effect, Keys, Known, ONE, Words, is, other, read, write};
+use super::{ALL, Call, Effect, Keys, Listed, ONE, Words, is, listed};
 use sketch::{Encoding, Raised};
 
-pub(super) const TABLE: &[Known] = &[
-    write("PFADD", -2, ONE, pfadd),
-    read("PFCOUNT", -2, ALL, pfcount),
-    write("PFMERGE", -2, Keys::TargetAndSources, pfmerge),
-    write("PFDEBUG", 3, Keys::At(2, 2, 1), pfdebug),
-    other("PFSELFTEST", 1, pfselftest),
+pub(super) const TABLE: &[Listed] = &[
+    listed("PFADD", -2, ONE, pfadd),
+    listed("PFCOUNT", -2, ALL, pfcount),
+    listed("PFMERGE", -2, Keys::TargetAndSources, pfmerge),
+    listed("PFDEBUG", 3, Keys::At(2, 2, 1), pfdebug),
+    listed("PFSELFTEST", 1, Keys::None, pfselftest),
 ];
 
 /// Bytes of the header of a sketch.

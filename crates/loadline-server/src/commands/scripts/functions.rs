@@ -8,17 +8,17 @@ use super::{EVALUATED, Interpreter, Subject, long, run};
 use crate::commands::glob::glob;
 use crate::commands::numbers::integer;
 use crate::commands::refusal::{Refusal, no_such_form};
-use crate::commands::{Call, Known, Words, dump, is, other, read, sub, write};
+use crate::commands::{Call, Keys, Listed, Words, dump, is, listed, sub};
 use crate::state::OWN_DATABASE;
 
-pub(in crate::commands) const TABLE: &[Known] = &[
-    write("FCALL", -3, EVALUATED, |call, words| {
+pub(in crate::commands) const TABLE: &[Listed] = &[
+    listed("FCALL", -3, EVALUATED, |call, words| {
         fcall(call, words, false)
     }),
-    read("FCALL_RO", -3, EVALUATED, |call, words| {
+    listed("FCALL_RO", -3, EVALUATED, |call, words| {
         fcall(call, words, true)
     }),
-    other("FUNCTION", -2, function).with(&[
+    listed("FUNCTION", -2, Keys::None, function).with(&[
         sub(
             "LOAD",
             -3,
@@ -150,21 +150,9 @@ fn load(call: &mut Call<'_>, options: &[&[u8]], text: &[u8]) -> Result<(), Refus
     if let Some(option) = options.iter().find(|option| !is(option, "REPLACE")) {
         return Err([b"ERR Unknown option given: ", *option].into());
     }
-    check_room(call)?;
     let loaded = changing(call)?.load(text, !options.is_empty())?;
     let name = add(call, loaded)?;
     call.reply().bulk(name.as_bytes());
-    Ok(())
-}
-
-/// Checks that the server takes writes, and has memory.
-fn check_room(call: &mut Call<'_>) -> Result<(), Refusal> {
-    if let Some(refusal) = call.shared.unwritable(true) {
-        return Err(refusal);
-    }
-    if call.shared.settings.maxmemory > 0 && !call.shared.make_room() {
-        return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
-    }
     Ok(())
 }
 
@@ -177,9 +165,6 @@ fn add(call: &mut Call<'_>, loaded: Loaded) -> Result<Arc<str>, Refusal> {
 }
 
 fn delete(call: &mut Call<'_>, name: &[u8]) -> Result<(), Refusal> {
-    if let Some(refusal) = call.shared.unwritable(false) {
-        return Err(refusal);
-    }
     let libraries = changing(call)?;
     let known = std::str::from_utf8(name).ok();
     if !known.is_some_and(|name| libraries.remove(name)) {
@@ -191,9 +176,6 @@ fn delete(call: &mut Call<'_>, name: &[u8]) -> Result<(), Refusal> {
 }
 
 fn flush(call: &mut Call<'_>) -> Result<(), Refusal> {
-    if let Some(refusal) = call.shared.unwritable(false) {
-        return Err(refusal);
-    }
     call.shared.clear_own();
     call.shared.libraries = None;
     call.reply().ok();
@@ -209,7 +191,6 @@ fn restore(call: &mut Call<'_>, payload: &[u8], policy: Option<&[u8]>) -> Result
                 .into(),
         );
     }
-    check_room(call)?;
     let texts = dump::functions_in(payload)?;
     let all = changing(call)?.load_all(&texts, replaces, replaces_all)?;
     if replaces_all {

@@ -1,7 +1,7 @@
-//! Commands that are executed while a script runs for long.
+//! Commands about a script that runs for long.
 
 use crate::commands::reply::Reply;
-use crate::commands::{Call, Known, Refusal, Words, is};
+use crate::commands::{Call, Refusal};
 use crate::long_script::LongScript;
 
 /// Writes the fields of FUNCTION STATS.
@@ -14,18 +14,6 @@ pub(super) fn describe(script: &LongScript, reply: &mut Reply<'_>) {
     script.words.iter().for_each(|word| reply.bulk(word));
     reply.bulk(b"duration_ms");
     reply.count(script.begun.elapsed().as_millis() as usize);
-}
-
-/// Whether a command is executed while a script runs for long, as in Redis. None of them reads or changes the data.
-pub(in crate::commands) fn is_for_busy_server(known: &Known, words: Words<'_>) -> bool {
-    let second = |names: &[&str]| names.iter().any(|name| is(words[1], name));
-    match known.name {
-        "AUTH" | "DISCARD" | "HELLO" | "MULTI" | "QUIT" | "REPLCONF" | "RESET" | "SHUTDOWN"
-        | "UNWATCH" | "WATCH" => true,
-        "FUNCTION" => second(&["KILL", "STATS"]),
-        "SCRIPT" => second(&["KILL"]),
-        _ => false,
-    }
 }
 
 /// Ends the running script, or the running function, unless it has written: its effects must be complete.

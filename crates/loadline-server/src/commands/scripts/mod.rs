@@ -16,13 +16,12 @@ use loadline_resp::{Protocol, encode};
 
 use super::numbers::integer;
 use super::refusal::{Refusal, no_such_form};
-use super::{Call, Keys, Known, Words, is, other, read, sub, write};
+use super::{Call, Keys, Listed, Words, is, listed, sub};
 use crate::state::Shared;
 pub(crate) use interpreter::Interpreter;
 use interpreter::{Given, Script};
 pub(crate) use library::Libraries;
 pub use library::library_name;
-pub(super) use long::is_for_busy_server;
 use mlua::Function;
 use nested::Nested;
 use progress::Flags;
@@ -30,20 +29,20 @@ use progress::Flags;
 /// The keys of the commands that run a script.
 const EVALUATED: Keys = Keys::CountedOrNone(2);
 
-pub(super) const TABLE: &[Known] = &[
-    write("EVAL", -3, EVALUATED, |call, words| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("EVAL", -3, EVALUATED, |call, words| {
         eval_text(call, words, false)
     }),
-    read("EVAL_RO", -3, EVALUATED, |call, words| {
+    listed("EVAL_RO", -3, EVALUATED, |call, words| {
         eval_text(call, words, true)
     }),
-    write("EVALSHA", -3, EVALUATED, |call, words| {
+    listed("EVALSHA", -3, EVALUATED, |call, words| {
         eval_digest(call, words, false)
     }),
-    read("EVALSHA_RO", -3, EVALUATED, |call, words| {
+    listed("EVALSHA_RO", -3, EVALUATED, |call, words| {
         eval_digest(call, words, true)
     }),
-    other("SCRIPT", -2, script).with(&[
+    listed("SCRIPT", -2, Keys::None, script).with(&[
         sub(
             "DEBUG",
             3,
@@ -71,61 +70,6 @@ pub(super) const TABLE: &[Known] = &[
 /// Digits of a SHA-1.
 const DIGEST_DIGITS: usize = 40;
 const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
-
-/// Commands that scripts cannot call.
-const REFUSED: [&str; 40] = [
-    "ACL",
-    "AUTH",
-    "BGREWRITEAOF",
-    "BGSAVE",
-    "BLMOVE",
-    "BLMPOP",
-    "BLPOP",
-    "BRPOP",
-    "BRPOPLPUSH",
-    "BZMPOP",
-    "BZPOPMAX",
-    "BZPOPMIN",
-    "CLIENT",
-    "CONFIG",
-    "DEBUG",
-    "DISCARD",
-    "EVAL",
-    "EVALSHA",
-    "EVALSHA_RO",
-    "EVAL_RO",
-    "EXEC",
-    "FCALL",
-    "FCALL_RO",
-    "FUNCTION",
-    "HELLO",
-    "LATENCY",
-    "MONITOR",
-    "MULTI",
-    "PSUBSCRIBE",
-    "PUNSUBSCRIBE",
-    "QUIT",
-    "RESET",
-    "SAVE",
-    "SCRIPT",
-    "SHUTDOWN",
-    "SSUBSCRIBE",
-    "SUBSCRIBE",
-    "SUNSUBSCRIBE",
-    "UNSUBSCRIBE",
-    "UNWATCH",
-];
-
-/// Whether a command runs a script or a function.
-pub(super) fn are_run_by(known: &Known) -> bool {
-    known.name.starts_with("EVAL") || known.name.starts_with("FCALL")
-}
-
-/// Whether a script can call a command.
-fn is_for_scripts(name: &str, words: Words<'_>) -> bool {
-    let resets = || name == "CLUSTER" && words.get(1).is_some_and(|word| is(word, "RESET"));
-    name != "WAIT" && name != "WATCH" && !REFUSED.contains(&name) && !resets()
-}
 
 fn eval_text(call: &mut Call<'_>, words: Words<'_>, is_read_only: bool) -> Result<(), Refusal> {
     let given = arguments(words)?;

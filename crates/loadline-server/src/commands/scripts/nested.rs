@@ -5,13 +5,13 @@ use std::time::Duration;
 use loadline_resp::{Decoder, Limits};
 use mlua::{Lua, MultiValue, Value};
 
+use super::convert;
 use super::failure::Refused;
 use super::interpreter::{Commands, Given};
 use super::progress::{Flags, Progress};
-use super::{convert, is_for_scripts};
 use crate::acl::Denial;
 use crate::buffer::Output;
-use crate::commands::{Access, Call, Keys, Known, Refusal, find, fits, is};
+use crate::commands::{Access, Call, Keys, Known, Refusal, find_of, fits, is};
 use crate::long_script::LongScript;
 
 /// The most bytes of a reply to a script.
@@ -53,13 +53,12 @@ impl<'n, 'c> Nested<'n, 'c> {
     /// Executes a command and leaves its reply in `out`.
     fn reply(&mut self, words: &[Vec<u8>]) -> Result<(), Refusal> {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let called = find(words[0]).and_then(|found| Some((found.known.arity_of(&words)?, found)));
-        let (arity, found) = called.ok_or("ERR Unknown Redis command called from script")?;
-        if let Err(refusal) = self.permit(found.known, arity, &words) {
-            self.call.count_rejected(found, &words);
+        let called = find_of(&words).ok_or("ERR Unknown Redis command called from script")?;
+        if let Err(refusal) = self.permit(called, &words) {
+            self.call.count_rejected(called);
             return Err(refusal);
         }
-        let found = self.call.admit_any_size(&words)?;
+        let known = self.call.admit_any_size(&words)?;
         self.call.session.protocol = self.progress.protocol();
         let mut call = Call {
             session: self.call.session,
@@ -69,17 +68,17 @@ impl<'n, 'c> Nested<'n, 'c> {
             others: self.call.others,
         };
         call.shared.monitors.is_script = true;
-        call.perform(found, &words);
+        call.perform(known, &words);
         call.shared.monitors.is_script = false;
         Ok(())
     }
 
     /// Checks that the script can call a command.
-    fn permit(&mut self, known: &Known, arity: i32, words: &[&[u8]]) -> Result<(), Refusal> {
-        if !fits(arity, words.len()) {
+    fn permit(&mut self, known: &Known, words: &[&[u8]]) -> Result<(), Refusal> {
+        if !fits(known.arity, words.len()) {
             return Err("ERR Wrong number of args calling Redis command from script".into());
         }
-        if !is_for_scripts(known.name, words) {
+        if known.item.has("noscript") {
             return Err("ERR This Redis command is not allowed from script".into());
         }
         if let Some(denial) = self.call.denial(known, words, "lua") {
@@ -182,9 +181,9 @@ impl Commands for Nested<'_, '_> {
         let permits = || {
             let words = words(arguments)?;
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            let found = find(words[0]);
-            let found = found.ok_or("ERR Invalid command passed to redis.acl_check_cmd()")?;
-            Ok(self.call.may_call(found.known, &words))
+            let known = find_of(&words);
+            let known = known.ok_or("ERR Invalid command passed to redis.acl_check_cmd()")?;
+            Ok(self.call.may_call(known, &words))
         };
         permits().map_err(|Refusal(text)| text.into_owned())
     }

@@ -13,23 +13,23 @@ use super::numbers::{double_text, packed_score_text, sample_count, score};
 use super::popping::{self, pop_count};
 use super::refusal::{NOT_FLOAT, OUT_OF_RANGE, Refusal, SYNTAX, WRONG_TYPE};
 use super::reply::Reply;
-use super::{Call, Effect, Keys, Known, ONE, TWO, Words, is, read, scan, write};
+use super::{Call, Effect, Keys, Listed, ONE, TWO, Words, is, listed, scan};
 use crate::settings::Settings;
 use loadline_resp::Protocol;
 
-pub(super) const TABLE: &[Known] = &[
-    write("ZADD", -4, ONE, |call, words| zadd(call, words, false)),
-    write("ZINCRBY", 4, ONE, |call, words| zadd(call, words, true)),
-    write("ZREM", -3, ONE, zrem),
-    read("ZCARD", 2, ONE, |call, words| {
+pub(super) const TABLE: &[Listed] = &[
+    listed("ZADD", -4, ONE, |call, words| zadd(call, words, false)),
+    listed("ZINCRBY", 4, ONE, |call, words| zadd(call, words, true)),
+    listed("ZREM", -3, ONE, zrem),
+    listed("ZCARD", 2, ONE, |call, words| {
         look(call, words[1], |set, reply| reply.count(set.len()))
     }),
-    read("ZSCORE", 3, ONE, |call, words| {
+    listed("ZSCORE", 3, ONE, |call, words| {
         look(call, words[1], |set, reply| {
             reply.maybe_double(set.score(words[2]));
         })
     }),
-    read("ZMSCORE", -3, ONE, |call, words| {
+    listed("ZMSCORE", -3, ONE, |call, words| {
         look(call, words[1], |set, reply| {
             reply.array(words.len() - 2);
             for member in &words[2..] {
@@ -37,48 +37,48 @@ pub(super) const TABLE: &[Known] = &[
             }
         })
     }),
-    read("ZRANK", 3, ONE, |call, words| rank(call, words, End::Least)),
-    read("ZREVRANK", 3, ONE, |call, words| {
+    listed("ZRANK", 3, ONE, |call, words| rank(call, words, End::Least)),
+    listed("ZREVRANK", 3, ONE, |call, words| {
         rank(call, words, End::Greatest)
     }),
-    write("ZPOPMIN", -2, ONE, |call, words| {
+    listed("ZPOPMIN", -2, ONE, |call, words| {
         zpop(call, words, End::Least)
     }),
-    write("ZPOPMAX", -2, ONE, |call, words| {
+    listed("ZPOPMAX", -2, ONE, |call, words| {
         zpop(call, words, End::Greatest)
     }),
-    write("ZMPOP", -4, Keys::Counted(1), zmpop),
-    read("ZRANDMEMBER", -2, ONE, zrandmember),
-    read("ZSCAN", -3, ONE, zscan),
-    read("ZRANGE", -4, ONE, range::zrange),
-    write("ZRANGESTORE", -5, TWO, range::zrangestore),
-    read("ZRANGEBYSCORE", -4, ONE, range::zrangebyscore),
-    read("ZREVRANGEBYSCORE", -4, ONE, range::zrevrangebyscore),
-    read("ZRANGEBYLEX", -4, ONE, range::zrangebylex),
-    read("ZREVRANGEBYLEX", -4, ONE, range::zrevrangebylex),
-    read("ZREVRANGE", -4, ONE, range::zrevrange),
-    read("ZCOUNT", 4, ONE, range::zcount),
-    read("ZLEXCOUNT", 4, ONE, range::zlexcount),
-    write("ZREMRANGEBYRANK", 4, ONE, range::zremrangebyrank),
-    write("ZREMRANGEBYSCORE", 4, ONE, range::zremrangebyscore),
-    write("ZREMRANGEBYLEX", 4, ONE, range::zremrangebylex),
-    read("ZUNION", -3, Keys::Counted(1), combine::zunion),
-    read("ZINTER", -3, Keys::Counted(1), combine::zinter),
-    read("ZDIFF", -3, Keys::Counted(1), combine::zdiff),
-    read("ZINTERCARD", -3, Keys::Counted(1), combine::zintercard),
-    write(
+    listed("ZMPOP", -4, Keys::Counted(1), zmpop),
+    listed("ZRANDMEMBER", -2, ONE, zrandmember),
+    listed("ZSCAN", -3, ONE, zscan),
+    listed("ZRANGE", -4, ONE, range::zrange),
+    listed("ZRANGESTORE", -5, TWO, range::zrangestore),
+    listed("ZRANGEBYSCORE", -4, ONE, range::zrangebyscore),
+    listed("ZREVRANGEBYSCORE", -4, ONE, range::zrevrangebyscore),
+    listed("ZRANGEBYLEX", -4, ONE, range::zrangebylex),
+    listed("ZREVRANGEBYLEX", -4, ONE, range::zrevrangebylex),
+    listed("ZREVRANGE", -4, ONE, range::zrevrange),
+    listed("ZCOUNT", 4, ONE, range::zcount),
+    listed("ZLEXCOUNT", 4, ONE, range::zlexcount),
+    listed("ZREMRANGEBYRANK", 4, ONE, range::zremrangebyrank),
+    listed("ZREMRANGEBYSCORE", 4, ONE, range::zremrangebyscore),
+    listed("ZREMRANGEBYLEX", 4, ONE, range::zremrangebylex),
+    listed("ZUNION", -3, Keys::Counted(1), combine::zunion),
+    listed("ZINTER", -3, Keys::Counted(1), combine::zinter),
+    listed("ZDIFF", -3, Keys::Counted(1), combine::zdiff),
+    listed("ZINTERCARD", -3, Keys::Counted(1), combine::zintercard),
+    listed(
         "ZUNIONSTORE",
         -4,
         Keys::TargetAndCounted,
         combine::zunionstore,
     ),
-    write(
+    listed(
         "ZINTERSTORE",
         -4,
         Keys::TargetAndCounted,
         combine::zinterstore,
     ),
-    write(
+    listed(
         "ZDIFFSTORE",
         -4,
         Keys::TargetAndCounted,

@@ -12,24 +12,24 @@ use loadline_store::{Edit, Group, Stream, StreamEdit, StreamEntry, StreamId, Val
 
 use super::refusal::{Refusal, WRONG_TYPE, shown};
 use super::reply::Reply;
-use super::{Call, Effect, Keys, Known, ONE, read as reading, sub, write};
+use super::{Call, Effect, Keys, Listed, ONE, listed, sub};
 use crate::notify::{Class, What};
 use crate::settings::Settings;
 
 /// The key behind a subcommand.
 const SECOND: Keys = Keys::At(2, 2, 1);
 
-pub(super) const TABLE: &[Known] = &[
-    write("XADD", -5, ONE, add::xadd),
-    write("XTRIM", -4, ONE, add::xtrim),
-    write("XDEL", -3, ONE, add::xdel),
-    write("XSETID", -3, ONE, add::xsetid),
-    reading("XLEN", 2, ONE, read::xlen),
-    reading("XRANGE", -4, ONE, read::xrange),
-    reading("XREVRANGE", -4, ONE, read::xrevrange),
-    reading("XREAD", -4, Keys::Streams, read::xread),
-    write("XREADGROUP", -7, Keys::Streams, read::xread),
-    write("XGROUP", -2, SECOND, group::xgroup).with(&[
+pub(super) const TABLE: &[Listed] = &[
+    listed("XADD", -5, ONE, add::xadd),
+    listed("XTRIM", -4, ONE, add::xtrim),
+    listed("XDEL", -3, ONE, add::xdel),
+    listed("XSETID", -3, ONE, add::xsetid),
+    listed("XLEN", 2, ONE, read::xlen),
+    listed("XRANGE", -4, ONE, read::xrange),
+    listed("XREVRANGE", -4, ONE, read::xrevrange),
+    listed("XREAD", -4, Keys::Streams, read::xread),
+    listed("XREADGROUP", -7, Keys::Streams, read::xread),
+    listed("XGROUP", -2, SECOND, group::xgroup).with(&[
         sub(
             "CREATE",
             -5,
@@ -56,11 +56,11 @@ pub(super) const TABLE: &[Known] = &[
             "<key> <groupname> <id|$> [ENTRIESREAD entries_read]\nSet the current group ID and entries_read counter.",
         ),
     ]),
-    write("XACK", -4, ONE, group::xack),
-    reading("XPENDING", -3, ONE, group::xpending),
-    write("XCLAIM", -6, ONE, claim::xclaim),
-    write("XAUTOCLAIM", -6, ONE, claim::xautoclaim),
-    reading("XINFO", -2, SECOND, info::xinfo).with(&[
+    listed("XACK", -4, ONE, group::xack),
+    listed("XPENDING", -3, ONE, group::xpending),
+    listed("XCLAIM", -6, ONE, claim::xclaim),
+    listed("XAUTOCLAIM", -6, ONE, claim::xautoclaim),
+    listed("XINFO", -2, SECOND, info::xinfo).with(&[
         sub(
             "CONSUMERS",
             4,

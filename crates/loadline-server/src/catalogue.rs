@@ -1,4 +1,5 @@
-//! Commands and subcommands as the rules of users know them: with categories and the access to their keys.
+//! The commands as Redis describes them: flags, categories, and the access to keys. The rights of users, the replies of COMMAND, and
+//! what is allowed where follow from it.
 
 use std::sync::LazyLock;
 
@@ -30,23 +31,35 @@ pub(crate) const CATEGORIES: [&str; 21] = [
 ];
 
 /// A row for each command of Redis 7.0, with those that this server has in addition: its name, a letter for each key that
-/// differs in its access (the last one is for all further keys), and its categories. The letters are `r` and `w` for keys
-/// that are read and written, `b` for both, `-` for neither, and a point without keys. For commands that this server has,
-/// a semicolon, the version of Redis that had it first, another one, those flags of COMMAND that do not follow from the
-/// categories, another one, and the summary of COMMAND DOCS.
+/// differs in its access (the last one is for all further keys), its flags in COMMAND except for `movablekeys`, and, with an `@`,
+/// those categories that do not follow from the flags. The letters are `r` and `w` for keys that are read and written, `b` for
+/// both, `-` for neither, and a point without keys. For commands that this server has, a semicolon, the version of Redis that
+/// had it first, another one, and the summary of COMMAND DOCS.
 const ROWS: &str = include_str!("commands.txt");
+
+/// The categories that follow from a flag.
+const IMPLIED: [(&str, &[&str]); 6] = [
+    ("write", &["write"]),
+    ("readonly", &["read"]),
+    ("admin", &["admin", "dangerous"]),
+    ("pubsub", &["pubsub"]),
+    ("fast", &["fast"]),
+    ("blocking", &["blocking"]),
+];
 
 /// A command or a subcommand.
 #[derive(Debug)]
 pub(crate) struct Item {
+    /// Its index in the catalogue.
+    pub(crate) place: usize,
     /// In lower case, a subcommand with its command: `config|get`.
     pub(crate) name: &'static str,
     access: &'static str,
     /// The bits of its categories.
     categories: u32,
+    words: &'static str,
     /// The version of Redis that had it first; empty for commands that this server does not have.
     pub(crate) since: &'static str,
-    flags: &'static str,
     pub(crate) summary: &'static str,
 }
 
@@ -61,9 +74,15 @@ impl Item {
         named.filter_map(|(category, name)| self.is_in(category).then_some(*name))
     }
 
-    /// Those of its flags in COMMAND that do not follow from the categories.
+    /// Its flags in COMMAND, except for `movablekeys`.
     pub(crate) fn flags(&self) -> impl Iterator<Item = &'static str> {
-        self.flags.split_ascii_whitespace()
+        let words = self.words.split(' ');
+        words.filter(|word| !word.is_empty() && !word.starts_with('@'))
+    }
+
+    /// Whether it has a flag.
+    pub(crate) fn has(&self, flag: &str) -> bool {
+        self.flags().any(|known| known == flag)
     }
 
     /// Whether the key at a place among the keys is read and whether it is written.
@@ -93,10 +112,16 @@ impl Catalogue {
     }
 
     fn new() -> Self {
-        let items: Vec<Item> = ROWS.lines().filter_map(item).collect();
+        let rows = ROWS.lines().enumerate();
+        let items: Vec<Item> = rows.map(|(place, row)| item(place, row)).collect();
         let places = items.iter().enumerate();
         let places = places.map(|(place, item)| (item.name, place)).collect();
         Self { items, places }
+    }
+
+    /// The command or the subcommand with this name, in any case.
+    pub(crate) fn find(&self, name: &str) -> Option<&Item> {
+        Some(&self.items[self.place(name.as_bytes())?])
     }
 
     /// The place of a command or a subcommand, in any case.
@@ -118,19 +143,31 @@ impl Catalogue {
 }
 
 /// Reads a row.
-fn item(row: &'static str) -> Option<Item> {
-    let mut parts = row.splitn(4, ';');
-    let (name, rest) = parts.next()?.split_once(' ')?;
-    let (access, names) = rest.split_once(' ')?;
-    let bits = names.split(' ').filter_map(category);
-    Some(Item {
-        name,
-        access,
-        categories: bits.fold(0, |bits, category| bits | 1 << category),
+fn item(place: usize, row: &'static str) -> Item {
+    let mut parts = row.splitn(3, ';');
+    let mut head = parts.next().unwrap_or_default().splitn(3, ' ');
+    let mut item = Item {
+        place,
+        name: head.next().unwrap_or_default(),
+        access: head.next().unwrap_or_default(),
+        categories: 0,
+        words: head.next().unwrap_or_default(),
         since: parts.next().unwrap_or_default(),
-        flags: parts.next().unwrap_or_default(),
         summary: parts.next().unwrap_or_default(),
-    })
+    };
+    let own = item
+        .words
+        .split(' ')
+        .filter_map(|word| word.strip_prefix('@'));
+    // The access of a script to keys is that of its commands.
+    let reads = !own.clone().any(|category| category == "scripting");
+    let implied = IMPLIED.iter().filter(|(flag, _)| item.has(flag));
+    let implied = implied.filter(|(flag, _)| reads || *flag != "readonly");
+    let implied = implied.flat_map(|(_, categories)| categories.iter().copied());
+    let slow = (!item.has("fast")).then_some("slow");
+    let named = own.chain(implied).chain(slow).filter_map(category);
+    item.categories = named.fold(0, |bits, category| bits | 1 << category);
+    item
 }
 
 /// The number of a category.
