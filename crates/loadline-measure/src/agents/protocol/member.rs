@@ -70,6 +70,9 @@ pub struct Member<T> {
     /// The case whose start was ordered, and the start, until the offset of the clock is known.
     ordered: Option<(u32, u64)>,
     clock: ClockWatch,
+    /// The last start, until an exchange after it shows that the clock was not set before it: an agent that read the clock
+    /// after that would have started at another time.
+    unconfirmed: Option<Duration>,
     exchange_at: Duration,
     has_joined: bool,
     has_ended: bool,
@@ -93,6 +96,7 @@ impl<T> Member<T> {
             case: 0,
             ordered: None,
             clock: ClockWatch::default(),
+            unconfirmed: None,
             exchange_at: now,
             has_joined: false,
             has_ended: false,
@@ -123,6 +127,7 @@ impl<T> Member<T> {
         match self.state {
             State::Stopped { .. } | State::Done => false,
             _ if !self.has_joined || self.ordered.is_some() => true,
+            _ if self.unconfirmed.is_some_and(|start| now >= start) => true,
             _ => now >= self.exchange_at,
         }
     }
@@ -146,8 +151,9 @@ impl<T> Member<T> {
                 round_trip_ns: nanoseconds(self.clock.longest_trip()),
             });
         }
-        let is_starting = matches!(self.state, State::Starting { .. });
-        if (is_starting || self.ordered.is_some()) && self.clock.take_step() {
+        let is_near = self.unconfirmed.is_some() || self.ordered.is_some();
+        self.unconfirmed.take_if(|start| exchange.sent >= *start);
+        if is_near && self.clock.take_step() {
             self.fail("the clock of the coordinator was set while a start was near");
         } else if self.clock.samples() >= EXCHANGES
             && let Some((case, start_ns)) = self.ordered.take()
@@ -161,6 +167,7 @@ impl<T> Member<T> {
         match clock.own_time(start_ns) {
             Some(at) if at > now && at - now <= LONGEST_NOTICE => {
                 self.state = State::Starting { case, at, clock };
+                self.unconfirmed = Some(at);
                 self.say(Said::Armed { case });
             }
             _ => self.fail("the order to start a case came too late"),
@@ -248,10 +255,12 @@ impl<T> Member<T> {
         });
     }
 
-    /// The next message to send.
+    /// The next message to send. The end of the run waits for an exchange after the last start.
     #[must_use]
     pub fn outgoing(&self) -> Option<&Report<T>> {
-        self.out.front()
+        let waits = |report: &Report<T>| matches!(report.body, Said::End { .. });
+        let next = self.out.front()?;
+        (self.unconfirmed.is_none() || !waits(next)).then_some(next)
     }
 
     /// The coordinator has acknowledged the next message, which was last sent at `sent`.
@@ -272,6 +281,11 @@ impl<T> Member<T> {
     }
 
     fn fail(&mut self, why: &str) {
+        for report in &mut self.out {
+            if let Said::End { failure, .. } = &mut report.body {
+                failure.get_or_insert_with(|| why.to_owned());
+            }
+        }
         self.stop(why.to_owned(), false);
     }
 
@@ -284,8 +298,81 @@ impl<T> Member<T> {
 
     fn stop(&mut self, why: String, is_cut_off: bool) {
         if !matches!(self.state, State::Stopped { .. } | State::Done) {
-            self.ordered = None;
+            (self.ordered, self.unconfirmed) = (None, None);
             self.state = State::Stopped { why, is_cut_off };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LEASE;
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+
+    /// Reads a clock that is ahead by `EPOCH` and `ahead`.
+    fn read(member: &mut Member<u64>, now: Duration, ahead: Duration) {
+        member.exchanged(&Exchange {
+            sent: now,
+            time: EPOCH + now + ahead,
+            received: now + MS / 10,
+        });
+    }
+
+    fn sent(member: &mut Member<u64>) -> Vec<Said<u64>> {
+        let mut all = Vec::new();
+        while let Some(report) = member.outgoing() {
+            all.push(report.body.clone());
+            member.acknowledged(Duration::ZERO);
+        }
+        all
+    }
+
+    /// The end of a run of an instant, after whose start the clock is ahead by `ahead` of the time before.
+    fn end_of_an_instant(ahead: Duration) -> Said<u64> {
+        let identity = Identity {
+            rank: 0,
+            incarnation: 1,
+            version: "1".to_owned(),
+            run: "run".to_owned(),
+            plan: "plan".to_owned(),
+            lease: LEASE,
+        };
+        let mut member = Member::new(identity, Duration::ZERO);
+        (0..FIRST_EXCHANGES).for_each(|trip| read(&mut member, MS * trip, Duration::ZERO));
+        member.ready(0);
+        let start_ns = nanoseconds(EPOCH + MS * 500);
+        member.hear(
+            MS * 10,
+            Order {
+                plan: "plan".to_owned(),
+                number: 0,
+                body: Ordered::Arm { case: 0, start_ns },
+            },
+        );
+        (10..10 + EXCHANGES).for_each(|at| read(&mut member, MS * at, Duration::ZERO));
+        assert!(matches!(member.state(), State::Starting { .. }));
+        member.tick(MS * 500, || None);
+        member.end(7, 7, None, true);
+        let before = sent(&mut member);
+        let is_end = |said: &Said<u64>| matches!(said, Said::End { .. });
+        assert!(!before.iter().any(is_end), "{before:?}");
+        assert!(member.wants_exchange(MS * 501));
+        read(&mut member, MS * 501, ahead);
+        let after = sent(&mut member);
+        after.into_iter().find(is_end).expect("it is over")
+    }
+
+    #[test]
+    fn end_of_a_run_waits_until_the_clock_is_known_to_have_been_right_at_its_start() {
+        let failure = |said| match said {
+            Said::End { failure, .. } => failure,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(failure(end_of_an_instant(Duration::ZERO)), None);
+        let why = failure(end_of_an_instant(MS * 400)).expect("the clock was set");
+        assert!(why.contains("was set while a start was near"), "{why}");
     }
 }
