@@ -47,12 +47,7 @@ pub fn merge(parts: &[Part], run: Run) -> Result<Merged, Error> {
             ));
         }
     };
-    parts.iter().try_for_each(difference::check)?;
-    for (index, part) in parts.iter().enumerate() {
-        for earlier in &parts[..index] {
-            difference::compare(earlier, part)?;
-        }
-    }
+    difference::check_all(parts)?;
     let records: Vec<&Record> = parts.iter().map(|part| &part.record).collect();
     let mut record = Record::new(
         Run {

@@ -1,7 +1,11 @@
+use std::time::Instant;
+
 use proptest::prelude::*;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
-use super::{Part, merge};
+use super::{Part, difference, merge};
 use crate::Error;
 use crate::doctor::{AgentsFlaw, Diagnosis, Flaw, Rule, Severity};
 use crate::histogram::Histogram;
@@ -621,4 +625,98 @@ fn record_of_the_agent_that_is_left_is_a_merge_of_one() {
         panic!("{:?}", merged.record.agents)
     };
     assert_eq!((agent.rank, merged.record.cases[0].ops), (1, 300));
+}
+
+/// Times of each round.
+const TIMES: usize = 500;
+
+/// Parts as many agents make them: five rounds of times around a millisecond, with a long tail.
+fn many(agents: u64) -> Vec<Part> {
+    let mut rng = SmallRng::seed_from_u64(agents);
+    let part = |rank: u64| {
+        let mut time = || {
+            let shares: f64 = (0..6).map(|_| rng.random::<f64>()).sum();
+            (1_000_000.0 * (shares - 3.0).exp()) as u64
+        };
+        let rounds = (0..5).map(|_| (0..TIMES).map(|_| time()).collect());
+        let mut part = part("x", case(&rounds.collect::<Vec<_>>(), START));
+        part.name = format!("{rank}.json");
+        part.record.run.id = format!("run-{rank}");
+        part.record.run.plan["seed"] = rank.into();
+        part.record.environment.boot_id = Some(format!("boot-{rank}"));
+        part
+    };
+    (0..agents).map(part).collect()
+}
+
+/// Prints how long it takes.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test that measures")]
+fn parts_of_many_agents_are_merged_to_the_histogram_of_one_recorder() {
+    let is_long = std::env::var_os("LOADLINE_LONG").is_some_and(|value| value == "1");
+    let counts: &[u64] = if is_long { &[256, 1_000] } else { &[16] };
+    for agents in counts {
+        let parts = many(*agents);
+        let texts = parts
+            .iter()
+            .map(|part| serde_json::to_string(&part.record).unwrap());
+        let texts: Vec<String> = texts.collect();
+        let begun = Instant::now();
+        let read = texts.iter().zip(&parts).map(|(text, part)| Part {
+            name: part.name.clone(),
+            record: Record::from_json(text.as_bytes()).unwrap(),
+        });
+        let read: Vec<Part> = read.collect();
+        let read_in = begun.elapsed();
+        let merged = merge(&read, Run::default()).unwrap().record;
+        println!(
+            "{agents} records of {} bytes: read in {read_in:?}, merged in {:?}",
+            texts[0].len(),
+            begun.elapsed() - read_in
+        );
+        let mut one = Histogram::new();
+        for part in &parts {
+            let own = part.record.cases[0].response_histogram().unwrap();
+            one.merge(&own.unwrap());
+        }
+        assert_eq!(one.count(), agents * 5 * TIMES as u64);
+        let merged = &merged.cases[0].histograms.response_time;
+        assert_eq!(merged, &one.encode());
+    }
+}
+
+proptest! {
+    /// Comparing with a few records finds the same as comparing every two, whatever the agents know of the servers.
+    #[test]
+    fn difference_of_any_two_records_is_found(
+        agents in prop::collection::vec(
+            (
+                prop::array::uniform2(prop::option::weighted(0.5, prop::bool::weighted(0.8))),
+                prop::collection::vec(prop::bool::weighted(0.97), 1..4),
+            ),
+            2..6,
+        ),
+    ) {
+        let usual = part("x", case(&[vec![1_000; 3]], START));
+        let parts: Vec<Part> = agents.iter().zip(0..).map(|((processes, cases), number)| {
+            let mut part = usual.clone();
+            part.record.run.id = format!("run-{number}");
+            let servers = &mut part.record.environment.servers;
+            servers.push(servers[0].clone());
+            for (server, process) in servers.iter_mut().zip(processes) {
+                let id = |is_usual: bool| if is_usual { "c0ffee" } else { "decaf" };
+                server.run_id = process.map(|is_usual| id(is_usual).to_owned());
+            }
+            let case = part.record.cases.remove(0);
+            for is_usual in cases {
+                let mut case = case.clone();
+                case.scenario.pipeline = if *is_usual { 1 } else { 16 };
+                part.record.cases.push(case);
+            }
+            part
+        }).collect();
+        let differ = |one: &Part, other: &Part| difference::compare(one, other).is_err();
+        let any_two = parts.iter().any(|one| parts.iter().any(|other| differ(one, other)));
+        prop_assert_eq!(difference::check_all(&parts).is_err(), any_two);
+    }
 }
