@@ -60,7 +60,7 @@ pub use error::Error;
 pub use listen::{Listen, ServerConfig};
 pub use loadline_store::Durability;
 pub use server::Server;
-pub use settings::Eviction;
+pub use settings::{DebugCommand, Eviction};
 #[cfg(feature = "slowdown")]
 pub use slowdown::Slowdown;
 

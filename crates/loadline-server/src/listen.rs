@@ -13,7 +13,7 @@ use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
 };
 
-use crate::settings::Eviction;
+use crate::settings::{DebugCommand, Eviction};
 use crate::stream::Stream;
 use crate::tls::Encrypted;
 use crate::{Durability, Error};
@@ -65,6 +65,8 @@ pub struct ServerConfig {
     pub max_memory_bytes: u64,
     /// The eviction policy at that limit.
     pub eviction: Eviction,
+    /// The clients that can call DEBUG.
+    pub debug_command: DebugCommand,
     /// A known slowdown, to test whether a measurement detects it.
     #[cfg(feature = "slowdown")]
     pub slowdown: Option<crate::Slowdown>,
@@ -87,6 +89,7 @@ impl Default for ServerConfig {
             durability: Durability::default(),
             max_memory_bytes: 0,
             eviction: Eviction::None,
+            debug_command: DebugCommand::No,
             #[cfg(feature = "slowdown")]
             slowdown: None,
             on_warning: |_| {},

@@ -10,6 +10,8 @@ pub(crate) struct Origin {
     pub(crate) local_address: String,
     pub(crate) fd: i32,
     pub(crate) is_unix: bool,
+    /// Whether the peer is on this machine.
+    pub(crate) is_local: bool,
 }
 
 /// The fields of CLIENT LIST, shared with other connections.
@@ -21,6 +23,8 @@ pub(crate) struct Peer {
     pub(crate) local_address: String,
     pub(crate) fd: i32,
     pub(crate) is_unix: bool,
+    /// Whether the peer is on this machine.
+    pub(crate) is_local: bool,
     /// The time of the connection, in milliseconds since the Unix epoch.
     pub(crate) since_ms: u64,
     /// The time at which data was last received or sent.

@@ -233,6 +233,30 @@ pub enum Eviction {
     FirstToExpire,
 }
 
+/// The clients that can call DEBUG.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DebugCommand {
+    /// None.
+    #[default]
+    No,
+    /// Those of the same machine.
+    Local,
+    /// All.
+    Yes,
+}
+
+impl DebugCommand {
+    /// The value of `enable-debug-command` in Redis.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::Local => "local",
+            Self::Yes => "yes",
+        }
+    }
+}
+
 impl Eviction {
     /// All policies with their names in Redis.
     pub const NAMES: [(&str, Self); 8] = [

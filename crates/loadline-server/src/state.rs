@@ -18,7 +18,7 @@ use crate::peer::{Origin, Peer};
 use crate::persistence::Persistence;
 use crate::pubsub::{PubSub, Subscriptions};
 use crate::session::{Replies, Session, Watch};
-use crate::settings::Settings;
+use crate::settings::{DebugCommand, Settings};
 use crate::slow::Slow;
 use crate::stats::{Gone, Stats};
 use crate::tracking::Tracking;
@@ -68,6 +68,10 @@ pub(crate) struct Shared {
     pub(crate) slowdown: Option<crate::Slowdown>,
     pub(crate) warnings: Warnings,
     pub(crate) settings: Settings,
+    /// The clients that can call DEBUG.
+    pub(crate) debug_command: DebugCommand,
+    /// Whether expired keys are removed before a command names them.
+    pub(crate) expires_actively: bool,
     pub(crate) slow: Slow,
     pub(crate) monitors: Monitors,
     /// The interpreter of scripts, from the first script on.
@@ -324,6 +328,8 @@ impl Shared {
             slowdown: None,
             warnings: Warnings::new(|_| {}),
             settings: Settings::default(),
+            debug_command: DebugCommand::default(),
+            expires_actively: true,
             slow: Slow::default(),
             monitors: Monitors::default(),
             interpreter: None,
@@ -356,6 +362,7 @@ impl Shared {
             local_address: origin.local_address,
             fd: origin.fd,
             is_unix: origin.is_unix,
+            is_local: origin.is_local,
             since_ms: self.now,
             active_ms: self.now.into(),
             resp: 2.into(),

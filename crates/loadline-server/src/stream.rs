@@ -117,17 +117,6 @@ impl Stream {
         }
     }
 
-    /// Whether the peer is on this machine.
-    pub(crate) fn is_local(&self) -> bool {
-        let socket = match self {
-            Self::Tcp(stream) => stream,
-            Self::Tls(encrypted) => encrypted.socket(),
-            Self::Unix(_) => return true,
-        };
-        let peer = socket.peer_addr();
-        peer.is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
-    }
-
     /// The remote and local address of the connection, as CLIENT LIST shows them.
     pub(crate) fn origin(&self) -> Origin {
         match self {
@@ -142,6 +131,7 @@ impl Stream {
                     local_address: format!("{place}:0"),
                     fd: stream.as_raw_fd(),
                     is_unix: true,
+                    is_local: true,
                 }
             }
         }
@@ -152,8 +142,12 @@ fn tcp_origin(stream: &TcpStream) -> Origin {
     let shown = |address: io::Result<SocketAddr>| {
         address.map_or_else(|_| "?:0".into(), |address| address.to_string())
     };
+    let peer = stream.peer_addr();
     Origin {
-        address: shown(stream.peer_addr()),
+        is_local: peer
+            .as_ref()
+            .is_ok_and(|peer| peer.ip().to_canonical().is_loopback()),
+        address: shown(peer),
         local_address: shown(stream.local_addr()),
         fd: stream.as_raw_fd(),
         is_unix: false,

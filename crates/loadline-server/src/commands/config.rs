@@ -62,6 +62,7 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
             if persistence.is_some() { "yes" } else { "no" },
         ),
         ("cluster-enabled", "no"),
+        ("enable-debug-command", call.shared.debug_command.name()),
         (POLICY, call.shared.settings.eviction.name()),
         (PASSWORD, call.shared.acl.password()),
         (

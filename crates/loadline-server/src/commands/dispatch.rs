@@ -170,6 +170,12 @@ impl Call<'_> {
             self.count_rejected(known);
             return Err(refusal);
         }
+        if known.access == Access::None
+            && let Some(refusal) = self.unless_debugging(known)
+        {
+            self.count_rejected(known);
+            return Err(refusal);
+        }
         if self.session.queue.is_some() && known.item.has("no_multi") {
             self.count_rejected(known);
             return Err("ERR Command not allowed inside a transaction".into());

@@ -203,10 +203,7 @@ fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         return Err(no_such_form(words));
     };
     let uses = call.store().uses(key, call.now()).unwrap_or(0);
-    let shape = call.store().shape(key, call.now());
-    let encoding = call
-        .store()
-        .inspect(key, call.now(), |value| Some(encoding(value?, shape?)));
+    let encoding = encoding_of(call, key);
     let counts_uses = call.shared.counts_uses();
     let mut reply = call.reply();
     match encoding {
@@ -224,6 +221,13 @@ fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// The name of the encoding of a value.
+pub(super) fn encoding_of(call: &Call<'_>, key: &[u8]) -> Option<&'static str> {
+    let (store, now) = (call.store(), call.now());
+    let shape = store.shape(key, now)?;
+    store.inspect(key, now, |value| Some(encoding(value?, shape)))
 }
 
 fn encoding(value: View<'_>, shape: Shape) -> &'static str {

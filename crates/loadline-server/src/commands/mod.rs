@@ -10,6 +10,7 @@ mod changes;
 mod client;
 mod config;
 mod connection;
+mod debug;
 mod describe;
 mod dispatch;
 mod dump;
@@ -114,6 +115,7 @@ const FAMILIES: &[(&str, &[Listed])] = &[
     ("server", describe::TABLE),
     ("server", slow::TABLE),
     ("server", monitor::TABLE),
+    ("server", debug::TABLE),
     ("server", absent::TABLE),
     ("cluster", absent::CLUSTER),
     ("transactions", transactions::TABLE),

@@ -110,6 +110,7 @@ impl Server {
             shared.slowdown = config.slowdown;
         }
         shared.warnings = Warnings::new(config.on_warning);
+        shared.debug_command = config.debug_command;
         if let Some(path) = config.acl_file.clone() {
             load_users(path, &mut shared)?;
         }
@@ -494,7 +495,8 @@ impl Server {
         // The data must not change during a pause.
         let begun = Instant::now();
         let databases = self.shared.databases.iter();
-        for database in databases.filter(|_| self.shared.pause.is_none()) {
+        let expires = self.shared.pause.is_none() && self.shared.expires_actively;
+        for database in databases.filter(|_| expires) {
             database.expire_some(self.shared.now, SWEEP_ENTRIES);
         }
         let (took, now) = (begun.elapsed(), self.shared.now / 1_000);

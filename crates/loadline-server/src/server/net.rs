@@ -94,7 +94,7 @@ impl Net {
                     stream.refuse(b"-ERR max number of clients reached\r\n");
                 }
                 // The password can have been removed since the start.
-                Ok(stream) if shared.acl.is_unprotected() && !stream.is_local() => {
+                Ok(stream) if shared.acl.is_unprotected() && !stream.origin().is_local => {
                     shared.stats.rejected_connections += 1;
                     stream.refuse(PROTECTED);
                 }

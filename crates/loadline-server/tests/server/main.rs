@@ -12,6 +12,7 @@ mod blocking;
 mod busy;
 mod clients;
 mod counts;
+mod debug;
 mod encrypted;
 mod eviction;
 mod functions;

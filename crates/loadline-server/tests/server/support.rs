@@ -83,6 +83,11 @@ pub(crate) struct Redis {
 
 impl Redis {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts it with further options.
+    pub(crate) fn start_with(options: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let process = Command::new("redis-server")
             .args([
@@ -97,6 +102,7 @@ impl Redis {
             .arg(dir.path().join("socket"))
             .arg("--dir")
             .arg(dir.path())
+            .args(options)
             .stdout(Stdio::null())
             .spawn()
             .expect("this test needs redis-server; `cargo xtask test --install` installs it");

@@ -377,6 +377,9 @@ pub(crate) struct ServeArgs {
     /// At the limit: refuse writes, or remove keys, by the names of Redis (with `volatile-`, only keys with an expiry)
     #[arg(long, value_enum, value_name = "POLICY", default_value = "noeviction")]
     pub(crate) maxmemory_policy: EvictionArg,
+    /// Clients that can call DEBUG, by the name of redis-server: none, those of this machine, or all
+    #[arg(long, value_enum, value_name = "WHO", default_value = "no")]
+    pub(crate) enable_debug_command: DebugCommandArg,
 }
 
 /// Encrypted connections, with the names of redis-server.
@@ -427,6 +430,14 @@ pub(crate) struct EmbeddedArgs {
     /// Rounds of a loop of a few instructions that every command executes
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) work_per_command: u32,
+}
+
+/// The values of `--enable-debug-command`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DebugCommandArg {
+    No,
+    Local,
+    Yes,
 }
 
 /// The policies at the memory limit, by the names of Redis.

@@ -5,10 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 
-use loadline_server::{Error, Eviction, Listen, Server, ServerConfig, Slowdown};
+use loadline_server::{DebugCommand, Error, Eviction, Listen, Server, ServerConfig, Slowdown};
 
 use super::store;
-use crate::args::{AuthClientsArg, EmbeddedArgs, EvictionArg, ServeArgs, ServeTlsArgs};
+use crate::args::{
+    AuthClientsArg, DebugCommandArg, EmbeddedArgs, EvictionArg, ServeArgs, ServeTlsArgs,
+};
 use crate::exit::Failure;
 use crate::files;
 use crate::interrupt::interrupt;
@@ -56,6 +58,11 @@ fn serve(args: &ServeArgs, slowdown: Option<Slowdown>) -> anyhow::Result<ExitCod
         durability: durability(args.durability.as_deref())?,
         max_memory_bytes: args.maxmemory.unwrap_or(0),
         eviction: eviction(args.maxmemory_policy),
+        debug_command: match args.enable_debug_command {
+            DebugCommandArg::No => DebugCommand::No,
+            DebugCommandArg::Local => DebugCommand::Local,
+            DebugCommandArg::Yes => DebugCommand::Yes,
+        },
         slowdown,
         on_warning: files::warn,
         ..ServerConfig::default()

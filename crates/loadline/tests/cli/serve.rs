@@ -108,6 +108,17 @@ fn memory_limit_is_that_of_the_command_line() {
 }
 
 #[test]
+fn debug_is_enabled_by_the_flag() {
+    for (flags, reply) in [
+        (&["--enable-debug-command", "local"][..], "-MY test\r\n"),
+        (&[], "-ERR DEBUG command not allowed."),
+    ] {
+        let serving = Serving::start(&Dir::new(), flags);
+        serving.answers("DEBUG ERROR \"MY test\"\r\n", reply);
+    }
+}
+
+#[test]
 fn port_that_is_taken_ends_with_69() {
     let dir = Dir::new();
     let serving = Serving::start(&dir, &[]);

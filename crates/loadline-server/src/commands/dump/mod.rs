@@ -88,6 +88,11 @@ pub fn dumped(value: View<'_>) -> Vec<u8> {
     sealed(encode(value))
 }
 
+/// Bytes of a value as DUMP replies with it, without its type and the footer.
+pub(super) fn value_bytes(value: View<'_>) -> usize {
+    encode(value).len() - 1
+}
+
 /// The value of a payload that DUMP replied with; `None` if its checksum is wrong, or its format is not known.
 #[must_use]
 pub fn restored(payload: &[u8]) -> Option<Value> {

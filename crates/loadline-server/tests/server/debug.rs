@@ -1,0 +1,145 @@
+//! DEBUG of our server and of a real redis-server.
+
+use std::time::{Duration, Instant};
+
+use loadline_server::{DebugCommand, ServerConfig};
+
+use crate::support::{Ours, ReadWrite, Redis, ask};
+
+fn start(who: DebugCommand) -> (Ours, Redis) {
+    let config = ServerConfig {
+        debug_command: who,
+        ..ServerConfig::default()
+    };
+    let redis = Redis::start_with(&["--enable-debug-command", who.name()]);
+    (Ours::start(config), redis)
+}
+
+#[test]
+fn debug_is_refused_unless_enabled() {
+    for who in [DebugCommand::No, DebugCommand::Local, DebugCommand::Yes] {
+        let (ours, redis) = start(who);
+        let (mut one, mut other) = (ours.connect(), redis.connect());
+        for line in [
+            "DEBUG ERROR \"LOADING of a test\"",
+            "DEBUG",
+            "MULTI\r\nDEBUG ERROR x\r\nEXEC",
+            "EVAL \"return redis.call('debug', 'error', 'x')\" 0",
+            "CONFIG GET enable-debug-command",
+            "INFO errorstats",
+        ] {
+            assert_eq!(ask(&mut one, line), ask(&mut other, line), "{line} {who:?}");
+        }
+    }
+}
+
+/// The fields of DEBUG OBJECT that both servers have, without the address.
+fn object(mut stream: &mut dyn ReadWrite, make: &str) -> Vec<String> {
+    let reply = ask(&mut stream, &format!("DEL k\r\n{make}\r\nDEBUG OBJECT k"));
+    let last = reply.lines().last().unwrap();
+    assert!(last.starts_with("+Value at:0x"), "{make}: {reply}");
+    let fields = last.split(' ').skip(2);
+    let is_own = |field: &&str| field.starts_with("lru") || field.starts_with("ql_");
+    fields
+        .filter(|field| !is_own(field))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn debug_replies_as_redis_does() {
+    let (ours, redis) = start(DebugCommand::Yes);
+    let kinds = [
+        "string", "integer", "double", "bignum", "null", "array", "set", "map", "attrib", "push",
+        "verbatim", "true", "FALSE", "nosuch",
+    ];
+    let lines = kinds.map(|kind| format!("DEBUG PROTOCOL {kind}"));
+    let others = [
+        "DEBUG ERROR \"FOO \\r\\n bar\"",
+        "DEBUG ERROR \"\"",
+        "DEBUG ERROR a b",
+        "DEBUG ERROR",
+        "DEBUG SLEEP",
+        "DEBUG SLEEP x",
+        "DEBUG SLEEP -1",
+        "DEBUG PROTOCOL",
+        "DEBUG HELP x",
+        "DEBUG NOSUCH",
+        "DEBUG OBJECT",
+        "DEBUG OBJECT nope",
+        "DEBUG SET-ACTIVE-EXPIRE",
+        "INFO errorstats",
+    ];
+    for hello in ["HELLO 2", "HELLO 3"] {
+        let (mut one, mut other) = (ours.connect(), redis.connect());
+        ask(&mut one, hello);
+        ask(&mut other, hello);
+        for line in lines.iter().map(String::as_str).chain(others) {
+            assert_eq!(ask(&mut one, line), ask(&mut other, line), "{line} {hello}");
+        }
+    }
+    let (mut one, mut other) = (ours.connect(), redis.connect());
+    for make in [
+        "SET k foo",
+        "SET k 123456",
+        "SET k 99999999999",
+        "SET k abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+        "RPUSH k a b c",
+        "SADD k 1 2 3",
+        "SADD k a",
+        "HSET k f v",
+        "ZADD k 1 a",
+        "XADD k 1-1 f v",
+        "SET k v EX 100",
+    ] {
+        assert_eq!(object(&mut one, make), object(&mut other, make), "{make}");
+    }
+    let help = ask(&mut one, "DEBUG HELP");
+    let theirs = ask(&mut other, "DEBUG HELP");
+    // Ours has fewer subcommands, with the same texts.
+    assert!(
+        help.lines().skip(1).all(|line| theirs.contains(line)),
+        "{help}"
+    );
+}
+
+#[test]
+fn debug_sleep_stops_the_server() {
+    let (ours, redis) = start(DebugCommand::Local);
+    for stream in [
+        &mut ours.connect() as &mut dyn ReadWrite,
+        &mut redis.connect(),
+    ] {
+        let mut stream = stream;
+        let begun = Instant::now();
+        // The key expires meanwhile.
+        let reply = ask(&mut stream, "SET k v PX 100\r\nDEBUG SLEEP 0.2\r\nGET k");
+        assert_eq!(reply, "+OK\r\n+OK\r\n$-1\r\n");
+        assert!(begun.elapsed() >= Duration::from_millis(200));
+    }
+}
+
+/// Without the sweep, an expired key is counted until it is asked for.
+#[test]
+fn expired_keys_stay_without_active_expiry() {
+    let (ours, redis) = start(DebugCommand::Yes);
+    for stream in [
+        &mut ours.connect() as &mut dyn ReadWrite,
+        &mut redis.connect(),
+    ] {
+        let mut stream = stream;
+        let stays = "DEBUG SET-ACTIVE-EXPIRE 0\r\nSET k v PX 1\r\nDEBUG SLEEP 0.4";
+        assert_eq!(ask(&mut stream, stays), "+OK\r\n+OK\r\n+OK\r\n");
+        // Several turns of the timer.
+        std::thread::sleep(Duration::from_millis(400));
+        assert_eq!(
+            ask(&mut stream, "DBSIZE\r\nGET k\r\nDBSIZE"),
+            ":1\r\n$-1\r\n:0\r\n"
+        );
+        ask(&mut stream, "DEBUG SET-ACTIVE-EXPIRE 1\r\nSET k v PX 1");
+        let until = Instant::now() + Duration::from_secs(60);
+        while ask(&mut stream, "DBSIZE") != ":0\r\n" {
+            assert!(Instant::now() < until);
+        }
+    }
+}
