@@ -56,7 +56,7 @@ pub(crate) struct Share<'s> {
 
 /// The place of a block in the schedule of its run.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Place<'p> {
+pub(crate) struct Timing<'p> {
     /// Time from when the block was due to its start.
     pub(crate) overdue: Duration,
     /// The ends of its windows, from its start; empty for a block of one window.
@@ -119,7 +119,7 @@ fn run_from<W: Send>(
         Pacing::Open { .. } => board.keeping(),
         Pacing::Closed => board,
     };
-    let place = Place {
+    let place = Timing {
         overdue,
         windows_ns: &[],
     };
@@ -159,7 +159,7 @@ pub(crate) fn run_here(
     work: impl FnOnce(&Share<'_>) -> Outcome,
 ) -> Result<Outcome, Error> {
     let board = Board::new(block.interval, 1);
-    let share = block.share((0, 1), Clock::start(), &board, control, Place::default());
+    let share = block.share((0, 1), Clock::start(), &board, control, Timing::default());
     let mut outcome = work(&share);
     outcome.series = board.into_series();
     Ok(outcome)
@@ -228,7 +228,7 @@ impl Block {
         clock: Clock,
         board: &'s Board,
         control: &'s Control,
-        place: Place<'s>,
+        place: Timing<'s>,
     ) -> Share<'s> {
         let arrivals = match self.pacing {
             Pacing::Closed => None,

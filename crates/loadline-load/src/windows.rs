@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
 
 use crate::Error;
-use crate::block::{Block, Place, Share};
+use crate::block::{Block, Share, Timing};
 use crate::clock::Clock;
 use crate::meter::{Board, Control};
 use crate::outcome::{Interval, Outcome};
@@ -71,7 +71,7 @@ pub(crate) fn layout(stops: &[Stop], rate: f64) -> (Vec<u64>, Stop) {
 pub(crate) fn run<W: Send>(
     workers: &mut [W],
     block: &Block,
-    place: Place<'_>,
+    place: Timing<'_>,
     watched: Option<&TargetWaits>,
     control: &Control,
     between: &mut dyn FnMut(),
@@ -83,7 +83,7 @@ pub(crate) fn run<W: Send>(
     let threads = workers.len();
     let board = Board::new(block.interval, threads);
     let (parts, seen) = pauses::watch(pauses::FINE, watched, || {
-        let place = Place {
+        let place = Timing {
             overdue: control
                 .start
                 .pass(&control.interrupt)
@@ -257,7 +257,7 @@ mod tests {
             interval: Duration::from_secs(1),
             seed: 1,
         };
-        let place = Place {
+        let place = Timing {
             overdue: Duration::ZERO,
             windows_ns: ends_ns,
         };

@@ -35,11 +35,11 @@ const ENDED: EventFlags = EventFlags::HUP
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
-    place: Place,
+    place: Address,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum Address {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
@@ -51,7 +51,7 @@ impl Listener {
     /// If no port is free.
     pub fn loopback() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let place = Place::Tcp(listener.local_addr()?);
+        let place = Address::Tcp(listener.local_addr()?);
         Self::of(listener.into(), place)
     }
 
@@ -60,11 +60,11 @@ impl Listener {
     /// # Errors
     /// If the file cannot be created.
     pub fn unix(path: &Path) -> io::Result<Self> {
-        let place = Place::Unix(path.to_owned());
+        let place = Address::Unix(path.to_owned());
         Self::of(UnixListener::bind(path)?.into(), place)
     }
 
-    fn of(fd: OwnedFd, place: Place) -> io::Result<Self> {
+    fn of(fd: OwnedFd, place: Address) -> io::Result<Self> {
         ioctl_fionbio(&fd, true)?;
         Ok(Self { fd, place })
     }
@@ -73,15 +73,15 @@ impl Listener {
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.place {
-            Place::Tcp(address) => Some(*address),
-            Place::Unix(_) => None,
+            Address::Tcp(address) => Some(*address),
+            Address::Unix(_) => None,
         }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Place::Unix(path) = &self.place {
+        if let Address::Unix(path) = &self.place {
             // A file that is gone needs no removal.
             let _ = std::fs::remove_file(path);
         }
@@ -91,7 +91,7 @@ impl Drop for Listener {
 /// A null server on a thread of its own. Dropping it ends the thread and its connections.
 #[derive(Debug)]
 pub struct NullServer {
-    place: Place,
+    place: Address,
     /// The thread ends with the other end of this.
     until: Option<UnixStream>,
     thread: Option<JoinHandle<io::Result<()>>>,
@@ -127,8 +127,8 @@ impl NullServer {
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.place {
-            Place::Tcp(address) => Some(*address),
-            Place::Unix(_) => None,
+            Address::Tcp(address) => Some(*address),
+            Address::Unix(_) => None,
         }
     }
 
@@ -136,8 +136,8 @@ impl NullServer {
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.place {
-            Place::Tcp(_) => None,
-            Place::Unix(path) => Some(path),
+            Address::Tcp(_) => None,
+            Address::Unix(path) => Some(path),
         }
     }
 }

@@ -205,22 +205,22 @@ impl RequestParser {
             let rest = &buf[start..];
             let step = match self.state {
                 State::Args { .. } => self.arguments(rest)?,
-                State::Start { .. } if rest.is_empty() => Step::Incomplete,
+                State::Start { .. } if rest.is_empty() => Progress::Incomplete,
                 State::Start { searched } if rest[0] == b'*' => self.array(rest, searched)?,
                 State::Start { searched } => self.line(rest, searched)?,
             };
             match step {
-                Step::Incomplete => return Ok((start, None)),
-                Step::Empty(bytes) => start += bytes,
-                Step::Entered => {}
-                Step::Array(bytes) => return Ok((start + bytes, Some(Form::Array { start }))),
-                Step::Inline(bytes) => return Ok((start + bytes, Some(Form::Inline))),
+                Progress::Incomplete => return Ok((start, None)),
+                Progress::Empty(bytes) => start += bytes,
+                Progress::Entered => {}
+                Progress::Array(bytes) => return Ok((start + bytes, Some(Form::Array { start }))),
+                Progress::Inline(bytes) => return Ok((start + bytes, Some(Form::Inline))),
             }
         }
     }
 
     /// Reads the length line of an array.
-    fn array(&mut self, buf: &[u8], searched: usize) -> Result<Step, RequestFault> {
+    fn array(&mut self, buf: &[u8], searched: usize) -> Result<Progress, RequestFault> {
         if let Some((args @ 1.., bytes)) = head::length(buf, b'*')
             && (args as u64 <= UNAUTHENTICATED_ARGS || self.authenticated)
         {
@@ -231,7 +231,7 @@ impl RequestParser {
             self.state = State::Start {
                 searched: buf.len(),
             };
-            return Ok(Step::Incomplete);
+            return Ok(Progress::Incomplete);
         };
         let text = line
             .strip_suffix(b"\r")
@@ -243,7 +243,7 @@ impl RequestParser {
             .and_then(unsigned)
             .is_some_and(|number| number > 0);
         if negative {
-            return Ok(Step::Empty(bytes));
+            return Ok(Progress::Empty(bytes));
         }
         let args = unsigned(text)
             .filter(|&args| args <= MAX_ARGS)
@@ -252,33 +252,33 @@ impl RequestParser {
             return Err(RequestFault::UnauthenticatedMultibulk);
         }
         if args == 0 {
-            return Ok(Step::Empty(bytes));
+            return Ok(Progress::Empty(bytes));
         }
         Ok(self.enter(bytes, args))
     }
 
     /// Begins an array of `left` arguments, the first of which starts at `at`.
-    fn enter(&mut self, at: usize, left: u64) -> Step {
+    fn enter(&mut self, at: usize, left: u64) -> Progress {
         self.clear_args();
         self.state = State::Args { at, left };
-        Step::Entered
+        Progress::Entered
     }
 
     /// Reads arguments of an array as far as they are there.
-    fn arguments(&mut self, buf: &[u8]) -> Result<Step, RequestFault> {
+    fn arguments(&mut self, buf: &[u8]) -> Result<Progress, RequestFault> {
         let State::Args { mut at, mut left } = self.state else {
-            return Ok(Step::Entered);
+            return Ok(Progress::Entered);
         };
         while left > 0 {
             let Some(span) = self.argument(buf, at)? else {
                 self.state = State::Args { at, left };
-                return Ok(Step::Incomplete);
+                return Ok(Progress::Incomplete);
             };
             self.args.push(span);
             at = span.end + 2;
             left -= 1;
         }
-        Ok(Step::Array(at))
+        Ok(Progress::Array(at))
     }
 
     /// Reads the argument at `at`, if it is complete.
@@ -321,7 +321,7 @@ impl RequestParser {
     }
 
     /// Reads an inline request.
-    fn line(&mut self, buf: &[u8], searched: usize) -> Result<Step, RequestFault> {
+    fn line(&mut self, buf: &[u8], searched: usize) -> Result<Progress, RequestFault> {
         let longest = self.limits.max_line_bytes.saturating_add(2);
         let window = &buf[..buf.len().min(longest)];
         let Some(found) = memchr(b'\n', &window[searched.min(window.len())..]) else {
@@ -331,7 +331,7 @@ impl RequestParser {
             self.state = State::Start {
                 searched: buf.len(),
             };
-            return Ok(Step::Incomplete);
+            return Ok(Progress::Incomplete);
         };
         let end = searched + found;
         self.state = State::Start { searched: 0 };
@@ -344,9 +344,9 @@ impl RequestParser {
             &mut self.args,
         )?;
         Ok(if self.args.is_empty() {
-            Step::Empty(end + 1)
+            Progress::Empty(end + 1)
         } else {
-            Step::Inline(end + 1)
+            Progress::Inline(end + 1)
         })
     }
 
@@ -368,7 +368,7 @@ enum Form {
 }
 
 /// Result of a step for the bytes that it looked at.
-enum Step {
+enum Progress {
     Incomplete,
     /// An empty request, with its length in bytes.
     Empty(usize),

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use loadline_measure::doctor::{self, Finding, Place, SETTINGS, Setup};
+use loadline_measure::doctor::{self, Directory, Finding, SETTINGS, Setup};
 use loadline_measure::quantile::median;
 use loadline_measure::record::Environment;
 
@@ -118,14 +118,14 @@ const SYNCS: usize = 32;
 const SYNC_BYTES: usize = 4 << 10;
 
 /// Looks at a directory for the files of engines, and at the file system that it is on.
-pub(crate) fn place(dir: &Path) -> Place {
+pub(crate) fn place(dir: &Path) -> Directory {
     let file_system = rustix::fs::statfs(dir).ok();
     let file_system = file_system.and_then(|found| {
         let known = FILE_SYSTEMS.iter();
         let mut known = known.filter(|(magic, _)| *magic == i128::from(found.f_type));
         known.next().map(|(_, name)| (*name).to_owned())
     });
-    Place {
+    Directory {
         dir: dir.display().to_string(),
         file_system,
         sync_ns: sync_ns(dir).ok(),

@@ -16,7 +16,7 @@ use super::batch::{Batch, Group, Next};
 use super::builder::{Builder, Plain};
 use super::plan::Plan;
 use super::replies::{Collected, Outcome};
-use super::scan::{Cursor, Page, Step};
+use super::scan::{Cursor, Page, Visit};
 use super::slot_of;
 use super::survey::Throttle;
 use super::topology::{Node, Topology};
@@ -155,7 +155,7 @@ impl Cluster {
         cursor.answered(step, page)
     }
 
-    async fn page<T: FromReply>(&self, step: &Step, scan: &Scan<T>) -> Result<Page, Error> {
+    async fn page<T: FromReply>(&self, step: &Visit, scan: &Scan<T>) -> Result<Page, Error> {
         let connection = self.shared.connection(&step.node);
         Page::of(connection.run(step.question(scan)).await?)
     }

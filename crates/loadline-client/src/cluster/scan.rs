@@ -48,7 +48,7 @@ struct Current {
 
 /// The next question to a node.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct Visit {
     pub(crate) node: Node,
     /// Time to wait before.
     pub(crate) pause: Duration,
@@ -98,9 +98,9 @@ impl Cursor {
     ///
     /// # Errors
     /// [`Error::Cluster`] if no node serves a remaining slot, or if slots keep moving.
-    pub(crate) fn step(&mut self, topology: &Topology) -> Result<Option<Step>, Error> {
+    pub(crate) fn step(&mut self, topology: &Topology) -> Result<Option<Visit>, Error> {
         if let Some(Current { node, at, .. }) = &self.current {
-            return Ok(Some(Step {
+            return Ok(Some(Visit {
                 node: node.clone(),
                 pause: Duration::ZERO,
                 at: *at,
@@ -125,7 +125,7 @@ impl Cursor {
                 usize::from(SLOTS) - self.done.count()
             )));
         };
-        Ok(Some(Step {
+        Ok(Some(Visit {
             node: shard.master.clone(),
             pause: PAUSE * self.fruitless,
             at: 0,
@@ -139,7 +139,7 @@ impl Cursor {
     /// a key does not have the wanted form.
     pub(crate) fn answered<T: FromReply>(
         &mut self,
-        step: Step,
+        step: Visit,
         page: Result<Page, Error>,
     ) -> Result<Vec<T>, Error> {
         let page = page.inspect_err(|_| self.lost())?;
@@ -148,7 +148,7 @@ impl Cursor {
     }
 
     /// Takes a page; the keys of it that were not returned before.
-    fn took(&mut self, step: Step, page: Page) -> Vec<Bytes> {
+    fn took(&mut self, step: Visit, page: Page) -> Vec<Bytes> {
         let served = SlotSet::served(&page.nodes);
         let restarted =
             (self.current.as_ref()).is_some_and(|current| current.server != page.server);
@@ -204,7 +204,7 @@ impl fmt::Debug for Cursor {
     }
 }
 
-impl Step {
+impl Visit {
     /// The question for the page, with the slots and the identity of the node.
     pub(crate) fn question<T: FromReply>(
         &self,
@@ -324,8 +324,8 @@ mod tests {
         )
     }
 
-    fn step(at: u64) -> Step {
-        Step {
+    fn step(at: u64) -> Visit {
+        Visit {
             node: Node::new("10.0.0.2", 7000),
             pause: Duration::ZERO,
             at,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::place::Info;
+use super::position::Info;
 use super::{BATCH, Event, Reads, Start, StreamId, entries, none_if_missing};
 use crate::commands::{xack, xgroup_create, xread_group, xread_group_waiting};
 use crate::{Error, Request};

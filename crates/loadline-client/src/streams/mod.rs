@@ -32,7 +32,7 @@ mod feed;
 mod group;
 pub(crate) mod membership;
 pub(crate) mod patience;
-mod place;
+mod position;
 pub(crate) mod progress;
 #[cfg(feature = "tokio")]
 mod reader;
@@ -53,7 +53,7 @@ use crate::{Arg, Command, Config, Error, FromReply, ToArgs};
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use group::GroupReader;
-use place::Info;
+use position::Info;
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use reader::StreamReader;

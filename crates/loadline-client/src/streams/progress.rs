@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::place::{Info, Place};
+use super::position::{Info, StreamPosition};
 use super::{BATCH, Event, Reads, Start, StreamId, entries, none_if_missing, xinfo};
 use crate::commands::{xread, xread_waiting};
 use crate::{Error, Request, atomic};
@@ -18,7 +18,7 @@ type Waited = (Result<Reads, Error>, Result<Info, Error>);
 #[derive(Debug)]
 pub(crate) struct Progress {
     key: Bytes,
-    place: Place,
+    place: StreamPosition,
     /// Whether nothing was left at the last look.
     caught_up: bool,
 }
@@ -31,9 +31,9 @@ impl Progress {
     pub(crate) fn new(key: Bytes, start: Start, info: Result<Info, Error>) -> Result<Self, Error> {
         let info = none_if_missing(info)?;
         let place = match start {
-            Start::Oldest => Place::oldest(&info),
-            Start::Latest => Place::latest(&info),
-            Start::After(id) => Place::after(id, &info),
+            Start::Oldest => StreamPosition::oldest(&info),
+            Start::Latest => StreamPosition::latest(&info),
+            Start::After(id) => StreamPosition::after(id, &info),
         };
         Ok(Self {
             key,
@@ -104,7 +104,7 @@ impl Progress {
 }
 
 /// The entries of a read, which become the position.
-fn taken(reads: Reads, place: &mut Place) -> Vec<Event> {
+fn taken(reads: Reads, place: &mut StreamPosition) -> Vec<Event> {
     let entries = entries(reads).inspect(|(id, _)| place.read(*id));
     entries
         .filter_map(|(_, entry)| entry.map(Event::Entry))

@@ -9,7 +9,7 @@ use super::system::Epoll;
 use super::transport::{Connect, Framing};
 use super::worker::Worker;
 use crate::Error;
-use crate::block::{self, Block, Place, Watch};
+use crate::block::{self, Block, Timing, Watch};
 use crate::meter::Control;
 use crate::outcome::Outcome;
 use crate::pacing::Stop;
@@ -205,7 +205,7 @@ impl<'c, F: Framing> Session<'c, F> {
         windows::run(
             &mut self.workers,
             &Block { stop, ..*block },
-            Place {
+            Timing {
                 overdue,
                 windows_ns: &windows_ns,
             },

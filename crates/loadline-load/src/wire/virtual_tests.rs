@@ -18,7 +18,7 @@ use super::system::System;
 use super::tests::{Bytes, workload};
 use super::transport::Transport;
 use super::worker::Worker;
-use crate::block::{Block, Place};
+use crate::block::{Block, Timing};
 use crate::clock::Clock;
 use crate::meter::Board;
 use crate::outcome::Outcome;
@@ -227,7 +227,7 @@ fn drive_at(
 ) -> Vec<Outcome> {
     let (windows_ns, stop) = windows::layout(stops, rate);
     let board = Board::new(Duration::from_secs(1), 1);
-    let place = Place {
+    let place = Timing {
         overdue,
         windows_ns: &windows_ns,
     };
@@ -240,7 +240,7 @@ fn drive_at(
 fn drive_thread(
     world: World,
     thread: (usize, usize),
-    (rate, stop, place): (f64, Stop, Place<'_>),
+    (rate, stop, place): (f64, Stop, Timing<'_>),
     window: u32,
     board: &Board,
 ) -> Windows {
@@ -476,7 +476,7 @@ fn block_counts_from_when_it_was_due() {
 /// The ten rounds on one of several threads.
 fn drive_ten_rounds(world: World, thread: (usize, usize), board: &Board) -> Windows {
     let (windows_ns, stop) = windows::layout(&ten_rounds(), RATE);
-    let place = Place {
+    let place = Timing {
         overdue: Duration::ZERO,
         windows_ns: &windows_ns,
     };

@@ -19,7 +19,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use loadline_measure::capacity::{Bounds, Role, Search, Step, Trial};
+//! use loadline_measure::capacity::{Bounds, Role, Search, NextTrial, Trial};
 //!
 //! // A queue with exponential service at 50,000 per second: its p99 is ln(100) / (mu - lambda).
 //! let serve = |rate: f64| Trial {
@@ -30,9 +30,9 @@
 //! let mut search = Search::new("p99<2ms".parse()?, 49_000.0, Bounds::default());
 //! let answer = loop {
 //!     match search.next(Duration::from_secs(60)) {
-//!         Step::Try(attempt) if attempt.role == Role::Closed => search.told(serve(49_000.0)),
-//!         Step::Try(attempt) => search.told(serve(attempt.rate)),
-//!         Step::Done(answer) => break answer,
+//!         NextTrial::Try(attempt) if attempt.role == Role::Closed => search.told(serve(49_000.0)),
+//!         NextTrial::Try(attempt) => search.told(serve(attempt.rate)),
+//!         NextTrial::Done(answer) => break answer,
 //!     }
 //! };
 //! let truth = 50_000.0 - 100_f64.ln() / 0.002;
@@ -62,7 +62,7 @@ use trial::Verdict;
 pub use curve::Point;
 pub use noise::Noise;
 pub use saturation::LimitedBy;
-pub use search::{Attempt, Bounds, Role, Search, Step};
+pub use search::{Attempt, Bounds, NextTrial, Role, Search};
 pub use trial::{Machine, Trial};
 
 /// The capacity of a closed loop over the same connections.

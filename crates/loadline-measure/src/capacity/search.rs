@@ -73,7 +73,7 @@ pub struct Attempt {
     clippy::large_enum_variant,
     reason = "a search returns a single answer"
 )]
-pub enum Step {
+pub enum NextTrial {
     /// Run this trial and pass its result to [`Search::told`].
     Try(Attempt),
     /// The search has ended.
@@ -146,12 +146,12 @@ impl Search {
     }
 
     /// The next step, given the remaining time.
-    pub fn next(&mut self, left: Duration) -> Step {
+    pub fn next(&mut self, left: Duration) -> NextTrial {
         if let Some(attempt) = self.asked {
-            return Step::Try(attempt);
+            return NextTrial::Try(attempt);
         }
         if self.told.len() >= MOST_TRIALS {
-            return Step::Done(self.answer(Outcome::OutOfTime));
+            return NextTrial::Done(self.answer(Outcome::OutOfTime));
         }
         let (node, role) = match self.wanted() {
             _ if self.is_checking() => (0, Role::Closed),
@@ -159,7 +159,7 @@ impl Search {
             Wanted::End(outcome) => {
                 let is_short = self.duration(self.closed.rate) > left;
                 if !outcome.is_decided() || self.settled == self.told.len() || is_short {
-                    return Step::Done(self.answer(outcome));
+                    return NextTrial::Done(self.answer(outcome));
                 }
                 (0, Role::Closed)
             }
@@ -171,10 +171,10 @@ impl Search {
             node,
         };
         if attempt.duration > left {
-            return Step::Done(self.answer(Outcome::OutOfTime));
+            return NextTrial::Done(self.answer(Outcome::OutOfTime));
         }
         self.asked = Some(attempt);
-        Step::Try(attempt)
+        NextTrial::Try(attempt)
     }
 
     /// Records the result of the current trial. Ignored if no trial is running.

@@ -27,8 +27,8 @@ fn search(
     let mut attempts = Vec::new();
     loop {
         match search.next(left) {
-            Step::Done(answer) => return (answer, attempts),
-            Step::Try(attempt) => {
+            NextTrial::Done(answer) => return (answer, attempts),
+            NextTrial::Try(attempt) => {
                 assert!(attempt.duration <= left, "{attempt:?} with {left:?} left");
                 left -= attempt.duration;
                 attempts.push(attempt);
@@ -59,8 +59,8 @@ fn simulated(mut server: Simulated, slo: Slo) -> (Capacity, Simulated) {
     loop {
         let left = Duration::from_secs_f64((TIME - server.now()).max(0.0));
         match search.next(left) {
-            Step::Done(answer) => return (answer, server),
-            Step::Try(attempt) => search.told(server.trial(&attempt)),
+            NextTrial::Done(answer) => return (answer, server),
+            NextTrial::Try(attempt) => search.told(server.trial(&attempt)),
         }
     }
 }
@@ -576,7 +576,7 @@ fn search_without_time_gives_no_answer() {
 fn search_that_is_stopped_says_what_held() {
     let mut search = standard(100_000.0);
     for _ in 0..3 {
-        let Step::Try(attempt) = search.next(Duration::from_secs(60)) else {
+        let NextTrial::Try(attempt) = search.next(Duration::from_secs(60)) else {
             panic!("too early")
         };
         search.told(sharp(83_000.0)(&attempt));

@@ -14,7 +14,7 @@ const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EnginesSetup {
     /// The directories of the engines that use files.
-    pub places: Vec<Place>,
+    pub places: Vec<Directory>,
     /// Whether a class of durability waits for syncs.
     pub syncs: bool,
     /// Bytes of all keys and values, at the largest value size.
@@ -69,7 +69,7 @@ pub fn batched(cases: &[Case], operations: &[Operation]) -> Vec<Batched> {
 
 /// A directory and the file system that it is on.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Place {
+pub struct Directory {
     /// The directory.
     pub dir: String,
     /// The file system, if known.
@@ -107,7 +107,7 @@ pub fn examine_engines(setup: &EnginesSetup) -> Vec<Diagnosis> {
         .collect()
 }
 
-fn sync_without_disk(place: &Place) -> Option<EnginesFlaw> {
+fn sync_without_disk(place: &Directory) -> Option<EnginesFlaw> {
     let dir = place.dir.clone();
     let file_system = place.file_system.clone();
     let in_memory = file_system.filter(|name| IN_MEMORY.contains(&name.as_str()));
@@ -199,7 +199,7 @@ mod tests {
 
     fn clean() -> EnginesSetup {
         EnginesSetup {
-            places: vec![Place {
+            places: vec![Directory {
                 dir: "/data".into(),
                 file_system: Some("ext4".into()),
                 sync_ns: Some(120_000),
@@ -222,7 +222,8 @@ mod tests {
         };
         for (change, flaw) in [
             (
-                (|place: &mut Place| place.file_system = Some("tmpfs".into())) as fn(&mut Place),
+                (|place: &mut Directory| place.file_system = Some("tmpfs".into()))
+                    as fn(&mut Directory),
                 in_memory,
             ),
             (|place| place.sync_ns = Some(5_000), fast),

@@ -26,7 +26,7 @@ use crate::record::{Case, CpuPauses, Stall, SubjectKind};
 
 pub use agents::{examine_agents, examine_hosts};
 pub use cluster::{ClusterNode, examine_cluster};
-pub use engines::{EnginesSetup, Place, batched, examine_engines};
+pub use engines::{Directory, EnginesSetup, batched, examine_engines};
 pub use flaw::{
     ActivityFlaw, AgentsFlaw, Batched, ClusterFlaw, Diagnosis, EnginesFlaw, Flaw, FlowFlaw,
     Grouped, HitReason, LoadFlaw, NotExamined, PairFlaw, ResultFlaw, SetupFlaw, SlowRounds, Work,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use loadline_measure::Record;
 use loadline_measure::capacity::{
-    Attempt, Bound, Bounds, Capacity, Machine, Outcome, Role, Search, Step, Tally, Trial,
+    Attempt, Bound, Bounds, Capacity, Machine, NextTrial, Outcome, Role, Search, Tally, Trial,
 };
 use loadline_measure::record::{Answer, Run};
 use loadline_measure::words;
@@ -45,8 +45,8 @@ fn searched(slo: &str, serve: impl Fn(&Attempt) -> Trial) -> Capacity {
     let mut search = Search::new(slo.parse().unwrap(), 97_000.0, bounds);
     loop {
         match search.next(Duration::from_secs(120)) {
-            Step::Try(attempt) => search.told(serve(&attempt)),
-            Step::Done(answer) => return answer,
+            NextTrial::Try(attempt) => search.told(serve(&attempt)),
+            NextTrial::Done(answer) => return answer,
         }
     }
 }

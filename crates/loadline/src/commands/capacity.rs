@@ -7,7 +7,9 @@ use loadline_load::Control;
 use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Measured;
-use loadline_measure::capacity::{Attempt, Capacity, Closed, Machine, Role, Search, Step, Trial};
+use loadline_measure::capacity::{
+    Attempt, Capacity, Closed, Machine, NextTrial, Role, Search, Trial,
+};
 use loadline_measure::doctor::{Class, Finding, Observed};
 use loadline_measure::histogram::Histogram;
 use loadline_measure::record::{self, Answer, Record};
@@ -106,8 +108,8 @@ impl Searching<'_> {
                 break search.stop();
             }
             match search.next(plan.max_time.saturating_sub(begun.elapsed())) {
-                Step::Done(answer) => break answer,
-                Step::Try(attempt) => {
+                NextTrial::Done(answer) => break answer,
+                NextTrial::Try(attempt) => {
                     self.progress.begin(&wording(&attempt));
                     let trial = self.attempt(&attempt)?;
                     // An interrupted trial says nothing about its rate.

@@ -80,7 +80,7 @@ pub(crate) use run_id::{is_run_id, new_run_id};
 pub(crate) use scenario::{case_name, scenario};
 pub(crate) use schedule::{BlockEnd, Placement, RoundParts, RoundsEnd, Schedule};
 pub(crate) use tiers::{
-    Arm, CacheLoad, Flawed, Setup, Source, Step, TierGroup, TierOp, TierPlace, TierStage,
+    Arm, ArmOp, CacheLoad, Flawed, Setup, Source, TierGroup, TierOp, TierPlace, TierStage,
     TiersPlan, resolve as resolve_tiers,
 };
 

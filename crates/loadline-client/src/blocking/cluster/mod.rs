@@ -14,7 +14,7 @@ use crate::cluster::batch::{Batch, Group, Next, unserved};
 use crate::cluster::builder::Plain;
 use crate::cluster::plan::Plan;
 use crate::cluster::replies::{Collected, Outcome};
-use crate::cluster::scan::{Cursor, Page, Step};
+use crate::cluster::scan::{Cursor, Page, Visit};
 use crate::cluster::survey::{Survey, Throttle};
 use crate::cluster::topology::Topology;
 use crate::cluster::view::{View, question};
@@ -152,7 +152,7 @@ impl Cluster {
         cursor.answered(step, page)
     }
 
-    fn page<T: FromReply>(&mut self, step: &Step, scan: &Scan<T>) -> Result<Page, Error> {
+    fn page<T: FromReply>(&mut self, step: &Visit, scan: &Scan<T>) -> Result<Page, Error> {
         let connection = self.connection_to(&step.node);
         Page::of(connection.run(step.question(scan))?)
     }

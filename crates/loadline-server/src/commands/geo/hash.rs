@@ -16,12 +16,12 @@ const LONGITUDES: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 
 /// A longitude and a latitude in degrees.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Place {
+pub(super) struct Coordinates {
     pub(super) longitude: f64,
     pub(super) latitude: f64,
 }
 
-impl Place {
+impl Coordinates {
     pub(super) fn is_valid(self) -> bool {
         self.longitude.abs() <= MOST_LONGITUDE && self.latitude.abs() <= MOST_LATITUDE
     }
@@ -113,7 +113,7 @@ struct Area {
 }
 
 impl Cell {
-    fn around(place: Place, step: u32, most_latitude: f64) -> Self {
+    fn around(place: Coordinates, step: u32, most_latitude: f64) -> Self {
         let cells = (1_u64 << step) as f64;
         let offset = |value: f64, most: f64| ((value + most) / (most + most) * cells) as u32;
         let latitude = offset(place.latitude, most_latitude);
@@ -204,7 +204,7 @@ pub(super) enum Form {
 /// An area around a place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    pub(super) center: Place,
+    pub(super) center: Coordinates,
     /// In the unit of the command.
     pub(super) form: Form,
     /// Meters of the unit.
@@ -213,7 +213,7 @@ pub(super) struct Shape {
 
 impl Shape {
     /// The distance of a place in meters, if it is in the area.
-    pub(super) fn distance(&self, place: Place) -> Option<f64> {
+    pub(super) fn distance(&self, place: Coordinates) -> Option<f64> {
         match self.form {
             Form::Circle { radius } => {
                 let distance = self.center.distance(place);
@@ -221,7 +221,7 @@ impl Shape {
             }
             Form::Box { width, height } => {
                 let (width, height) = (width * self.unit, height * self.unit);
-                let beside = Place {
+                let beside = Coordinates {
                     latitude: place.latitude,
                     ..self.center
                 };
@@ -283,7 +283,7 @@ impl Shape {
             Form::Box { width, height } => (width / 2.0, height / 2.0),
         };
         let (width, height) = (self.unit * width, self.unit * height);
-        let Place {
+        let Coordinates {
             longitude,
             latitude,
         } = self.center;
@@ -344,12 +344,12 @@ mod tests {
             longitude in -150_f64..150.0, latitude in -60_f64..60.0, east in -3_f64..3.0, north in -3_f64..3.0,
             width in 0_f64..500.0, height in 0_f64..500.0, is_circle in any::<bool>(),
         ) {
-            let center = Place { longitude, latitude };
-            let member = Place { longitude: longitude + east, latitude: latitude + north };
+            let center = Coordinates { longitude, latitude };
+            let member = Coordinates { longitude: longitude + east, latitude: latitude + north };
             let form = if is_circle { Form::Circle { radius: width } } else { Form::Box { width, height } };
             let shape = Shape { center, form, unit: 1_000.0 };
             let score = member.score() as f64;
-            if shape.distance(Place::of_score(score)).is_some() {
+            if shape.distance(Coordinates::of_score(score)).is_some() {
                 let has = |(least, most): &(f64, f64)| (*least..*most).contains(&score);
                 prop_assert!(shape.scores().iter().any(has));
             }
@@ -367,7 +367,7 @@ mod tests {
             -2e19,
             1.5,
         ] {
-            assert!(Place::of_score(score).is_valid(), "{score}");
+            assert!(Coordinates::of_score(score).is_valid(), "{score}");
         }
     }
 }

@@ -10,7 +10,7 @@ use super::refusal::{NOT_FLOAT, Refusal, SYNTAX, WRONG_TYPE};
 use super::reply::Reply;
 use super::sorted_sets::zadd;
 use super::{Call, Keys, Listed, ONE, TWO, Words, is, listed};
-use hash::Place;
+use hash::Coordinates;
 use loadline_resp::Protocol;
 
 pub(super) const TABLE: &[Listed] = &[
@@ -78,7 +78,7 @@ fn geodist(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         _ => return Err(SYNTAX.into()),
     };
     look(call, words[1], |set, reply| {
-        let place = |member| set.score(member).map(Place::of_score);
+        let place = |member| set.score(member).map(Coordinates::of_score);
         match place(words[2]).zip(place(words[3])) {
             Some((one, other)) => reply_distance(one.distance(other) / unit, reply),
             None => reply.null(),
@@ -90,12 +90,12 @@ fn geodist(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 fn each(
     call: &mut Call<'_>,
     words: Words<'_>,
-    write: impl Fn(Option<Place>, &mut Reply<'_>),
+    write: impl Fn(Option<Coordinates>, &mut Reply<'_>),
 ) -> Result<(), Refusal> {
     look(call, words[1], |set, reply| {
         reply.array(words.len() - 2);
         for member in &words[2..] {
-            write(set.score(member).map(Place::of_score), reply);
+            write(set.score(member).map(Coordinates::of_score), reply);
         }
     })
 }
@@ -118,15 +118,15 @@ fn look(
 }
 
 /// Reads a longitude and a latitude.
-fn place(longitude: &[u8], latitude: &[u8]) -> Result<Place, Refusal> {
-    let place = Place {
+fn place(longitude: &[u8], latitude: &[u8]) -> Result<Coordinates, Refusal> {
+    let place = Coordinates {
         longitude: score(longitude).ok_or(NOT_FLOAT)?,
         latitude: score(latitude).ok_or(NOT_FLOAT)?,
     };
     if place.is_valid() {
         return Ok(place);
     }
-    let Place {
+    let Coordinates {
         longitude,
         latitude,
     } = place;
@@ -153,7 +153,7 @@ fn reply_distance(distance: f64, reply: &mut Reply<'_>) {
     reply.bulk(text.as_bytes());
 }
 
-fn reply_place(place: Place, reply: &mut Reply<'_>) {
+fn reply_place(place: Coordinates, reply: &mut Reply<'_>) {
     reply.array(2);
     for degrees in [place.longitude, place.latitude] {
         let text = decimal_text(degrees);

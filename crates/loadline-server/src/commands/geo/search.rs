@@ -8,7 +8,7 @@ use super::super::numbers::{integer, score};
 use super::super::refusal::{Refusal, SYNTAX, WRONG_TYPE, shown};
 use super::super::sorted_sets::{set_score, store};
 use super::super::{Call, Words, is};
-use super::hash::{Form, Place, Shape};
+use super::hash::{Coordinates, Form, Shape};
 use super::{meters, place, reply_distance, reply_place};
 
 /// The command, by what its words mean.
@@ -48,13 +48,13 @@ enum Order {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum From {
     Member,
-    Place,
+    Coordinates,
 }
 
 /// A search as its words describe it.
 #[derive(Debug, Default)]
 struct Search<'w> {
-    center: Option<Place>,
+    center: Option<Coordinates>,
     /// The option that gave the center.
     from: Option<From>,
     form: Option<(Form, f64)>,
@@ -72,7 +72,7 @@ struct Search<'w> {
 
 /// A member in the searched area, with its distance in meters.
 #[derive(Debug)]
-struct Found {
+struct Neighbor {
     member: Vec<u8>,
     score: f64,
     distance: f64,
@@ -161,7 +161,7 @@ impl<'w> Search<'w> {
             () if kind == Kind::SearchStore && names("STOREDIST", 0) => {
                 self.stores_distances = true;
             }
-            () if is_search && names("FROMMEMBER", 1) && self.from != Some(From::Place) => {
+            () if is_search && names("FROMMEMBER", 1) && self.from != Some(From::Coordinates) => {
                 // Without a set, the other words are read all the same.
                 if let Some(set) = set {
                     self.center = Some(place_of(set, words[1])?);
@@ -171,7 +171,7 @@ impl<'w> Search<'w> {
             }
             () if is_search && names("FROMLONLAT", 2) && self.from != Some(From::Member) => {
                 self.center = Some(place(words[1], words[2])?);
-                self.from = Some(From::Place);
+                self.from = Some(From::Coordinates);
                 return Ok(3);
             }
             () if is_search && names("BYRADIUS", 2) && !is_box => {
@@ -215,21 +215,21 @@ impl<'w> Search<'w> {
     }
 
     /// The members in the area, in the order of the reply.
-    fn find(&self, set: SortedView<'_>) -> Vec<Found> {
+    fn find(&self, set: SortedView<'_>) -> Vec<Neighbor> {
         let Some((center, (form, unit))) = self.center.zip(self.form) else {
             return vec![];
         };
         let shape = Shape { center, form, unit };
         let mut found = Vec::new();
-        let is_enough = |found: &Vec<Found>| self.any && found.len() >= self.count;
+        let is_enough = |found: &Vec<Neighbor>| self.any && found.len() >= self.count;
         for (least, most) in shape.scores() {
             let ranks = set.between(|_, score| score < least, |_, score| score >= most);
             for (member, score) in set.range(ranks) {
                 if is_enough(&found) {
                     break;
                 }
-                let distance = shape.distance(Place::of_score(score));
-                found.extend(distance.map(|distance| Found {
+                let distance = shape.distance(Coordinates::of_score(score));
+                found.extend(distance.map(|distance| Neighbor {
                     member: member.to_vec(),
                     score,
                     distance: distance / unit,
@@ -237,7 +237,7 @@ impl<'w> Search<'w> {
             }
         }
         let is_sorted = self.count > 0 && !self.any;
-        let by_distance = |one: &Found, other: &Found| {
+        let by_distance = |one: &Neighbor, other: &Neighbor| {
             let order = one.distance.partial_cmp(&other.distance);
             order.unwrap_or(Ordering::Equal)
         };
@@ -253,7 +253,7 @@ impl<'w> Search<'w> {
         found
     }
 
-    fn reply(&self, call: &mut Call<'_>, found: &[Found]) {
+    fn reply(&self, call: &mut Call<'_>, found: &[Neighbor]) {
         let details = [self.has_distances, self.has_hashes, self.has_places];
         let details = details.iter().filter(|is_asked| **is_asked).count();
         let mut reply = call.reply();
@@ -270,13 +270,13 @@ impl<'w> Search<'w> {
                 reply.integer(one.score as i64);
             }
             if self.has_places {
-                reply_place(Place::of_score(one.score), &mut reply);
+                reply_place(Coordinates::of_score(one.score), &mut reply);
             }
         }
     }
 
     /// Stores the members in the place of what is at `target`, with their geohashes or distances as scores.
-    fn store(&self, call: &mut Call<'_>, target: &[u8], found: &[Found]) {
+    fn store(&self, call: &mut Call<'_>, target: &[u8], found: &[Neighbor]) {
         let mut set = SortedSet::new();
         for one in found {
             let score = match self.stores_distances {
@@ -290,10 +290,10 @@ impl<'w> Search<'w> {
 }
 
 /// The place of a member, which must be there.
-fn place_of(set: SortedView<'_>, member: &[u8]) -> Result<Place, Refusal> {
+fn place_of(set: SortedView<'_>, member: &[u8]) -> Result<Coordinates, Refusal> {
     let score = set.score(member);
     let score = score.ok_or("ERR could not decode requested zset member")?;
-    Ok(Place::of_score(score))
+    Ok(Coordinates::of_score(score))
 }
 
 /// Reads a radius and its unit.

@@ -17,7 +17,7 @@ use super::surroundings;
 use crate::args::TiersArgs;
 use crate::exit::Failure;
 use crate::fingerprint;
-use crate::plan::{self, Arm, Case, Step, TierGroup, TierStage, TiersPlan};
+use crate::plan::{self, Arm, ArmOp, Case, TierGroup, TierStage, TiersPlan};
 use crate::progress::Progress;
 use crate::recording::{self, Origin, RanArm, TierFacts};
 use crate::session::{self, Recorded, Session, Shell};
@@ -225,7 +225,7 @@ impl Walk<'_> {
     fn case(&self, arm: &Arm) -> Result<Case, Failure> {
         let template = &self.plan.base.cases[0];
         let name = arm.step.name();
-        let command = if matches!(arm.step, Step::Tier(_, op) if op.reads()) {
+        let command = if matches!(arm.step, ArmOp::Tier(_, op) if op.reads()) {
             "GET {key}"
         } else {
             "SET {key} {value}"
@@ -259,11 +259,11 @@ impl Walk<'_> {
     /// The subject of an arm in reports.
     fn subject(&self, arm: &Arm) -> String {
         match arm.step {
-            Step::Recompute => "recompute".into(),
-            Step::Hit | Step::DeepCopy => "memory".into(),
-            Step::Encode | Step::Decode => "codec".into(),
-            Step::Null(place, _) => format!("null for {}", self.bench.places[place].name),
-            Step::Tier(place, _) | Step::Setup(place, _) | Step::Flawed(place, _) => {
+            ArmOp::Recompute => "recompute".into(),
+            ArmOp::Hit | ArmOp::DeepCopy => "memory".into(),
+            ArmOp::Encode | ArmOp::Decode => "codec".into(),
+            ArmOp::Null(place, _) => format!("null for {}", self.bench.places[place].name),
+            ArmOp::Tier(place, _) | ArmOp::Setup(place, _) | ArmOp::Flawed(place, _) => {
                 self.bench.places[place].name.clone()
             }
         }
@@ -278,7 +278,7 @@ impl Walk<'_> {
             version: None,
         };
         let (subject, target) = match (arm.step.place(), arm.step) {
-            (Some(_), Step::Null(..)) => (of_ours(SubjectKind::NullServer), &Target::Embedded),
+            (Some(_), ArmOp::Null(..)) => (of_ours(SubjectKind::NullServer), &Target::Embedded),
             (Some(place), _) => {
                 let opened = &self.opened[self.bench.places[place].target];
                 let subject = record::Subject {
@@ -321,8 +321,8 @@ impl Walk<'_> {
 /// Whether a codec belongs to what an arm does.
 fn has_codec(arm: &Arm) -> bool {
     match arm.step {
-        Step::Recompute | Step::Hit | Step::DeepCopy | Step::Setup(..) => false,
-        Step::Tier(_, op) => op != plan::TierOp::Miss,
-        Step::Encode | Step::Decode | Step::Null(..) | Step::Flawed(..) => true,
+        ArmOp::Recompute | ArmOp::Hit | ArmOp::DeepCopy | ArmOp::Setup(..) => false,
+        ArmOp::Tier(_, op) => op != plan::TierOp::Miss,
+        ArmOp::Encode | ArmOp::Decode | ArmOp::Null(..) | ArmOp::Flawed(..) => true,
     }
 }

@@ -42,7 +42,7 @@ impl TierGroup {
 /// Something that is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Arm {
-    pub(crate) step: Step,
+    pub(crate) step: ArmOp,
     pub(crate) format: Format,
     /// Objects of a call.
     pub(crate) batch: u32,
@@ -50,7 +50,7 @@ pub(crate) struct Arm {
 
 /// Operation of an arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ArmOp {
     /// Makes the object anew.
     Recompute,
     /// Finds the object in the memory of a cache, without a copy.
@@ -182,7 +182,7 @@ impl Flawed {
     }
 }
 
-impl Step {
+impl ArmOp {
     /// The name of the operation in the record and in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -256,7 +256,7 @@ impl Shape<'_> {
         stages
     }
 
-    fn arm(&self, step: Step) -> Arm {
+    fn arm(&self, step: ArmOp) -> Arm {
         Arm {
             step,
             format: self.format,
@@ -276,19 +276,19 @@ impl Shape<'_> {
     fn tiers(&self) -> Vec<Arm> {
         let mut arms = Vec::new();
         if !matches!(self.source, Source::File { .. }) {
-            arms.push(self.arm(Step::Recompute));
+            arms.push(self.arm(ArmOp::Recompute));
         }
-        arms.extend([Step::Hit, Step::DeepCopy].map(|step| self.arm(step)));
+        arms.extend([ArmOp::Hit, ArmOp::DeepCopy].map(|step| self.arm(step)));
         for place in 0..self.places.len() {
             let mut ops = vec![TierOp::Get, TierOp::Miss, TierOp::Set];
             if self.is_server(place) {
                 ops.push(TierOp::Transfer);
             }
             ops.extend([TierOp::GetParts, TierOp::SetParts]);
-            arms.extend(ops.iter().map(|op| self.arm(Step::Tier(place, *op))));
+            arms.extend(ops.iter().map(|op| self.arm(ArmOp::Tier(place, *op))));
             if self.is_server(place) {
                 let null = [TierOp::GetParts, TierOp::SetParts];
-                arms.extend(null.map(|op| self.arm(Step::Null(place, op))));
+                arms.extend(null.map(|op| self.arm(ArmOp::Null(place, op))));
             }
         }
         let Some(server) = self.server() else {
@@ -296,12 +296,12 @@ impl Shape<'_> {
         };
         // A cache opens connections of its own, and has no login for a server that runs already.
         if matches!(self.targets[self.places[server].target], Target::Engine(_)) {
-            arms.push(self.arm(Step::Tier(server, TierOp::Cached)));
+            arms.push(self.arm(ArmOp::Tier(server, TierOp::Cached)));
         }
         for encoding in self.further_encodings() {
             let of = |op| Arm {
                 format: Format::plain(encoding),
-                ..self.arm(Step::Tier(server, op))
+                ..self.arm(ArmOp::Tier(server, op))
             };
             arms.extend([TierOp::Get, TierOp::Set].map(of));
         }
@@ -337,7 +337,7 @@ impl Shape<'_> {
         });
         formats
             .flat_map(|format| {
-                [Step::Encode, Step::Decode].map(|step| Arm {
+                [ArmOp::Encode, ArmOp::Decode].map(|step| Arm {
                     format,
                     ..self.arm(step)
                 })
@@ -353,7 +353,7 @@ impl Shape<'_> {
             ops.into_iter().flat_map(move |op| {
                 sizes().map(move |batch| Arm {
                     batch,
-                    ..self.arm(Step::Tier(place, op))
+                    ..self.arm(ArmOp::Tier(place, op))
                 })
             })
         };
@@ -364,8 +364,8 @@ impl Shape<'_> {
         let Some(server) = self.server() else {
             return Vec::new();
         };
-        let setups = Setup::ALL.map(|setup| self.arm(Step::Setup(server, setup)));
-        let round_trip = self.arm(Step::Tier(server, TierOp::RoundTrip));
+        let setups = Setup::ALL.map(|setup| self.arm(ArmOp::Setup(server, setup)));
+        let round_trip = self.arm(ArmOp::Tier(server, TierOp::RoundTrip));
         setups.into_iter().chain([round_trip]).collect()
     }
 
@@ -378,10 +378,10 @@ impl Shape<'_> {
         let mut arms: Vec<Arm> = Flawed::ALL
             .map(|flawed| Arm {
                 format: tiles,
-                ..self.arm(Step::Flawed(server, flawed))
+                ..self.arm(ArmOp::Flawed(server, flawed))
             })
             .to_vec();
-        arms.extend([Step::Recompute, Step::Hit].map(|step| self.arm(step)));
+        arms.extend([ArmOp::Recompute, ArmOp::Hit].map(|step| self.arm(step)));
         for encoding in [
             Encoding::Columns,
             Encoding::Protobuf,
@@ -392,15 +392,15 @@ impl Shape<'_> {
                 ..self.arm(step)
             };
             let ops = [TierOp::Get, TierOp::Set, TierOp::RoundTrip];
-            arms.extend(ops.map(|op| of(Step::Tier(server, op))));
-            arms.extend([Step::Encode, Step::Decode].map(of));
+            arms.extend(ops.map(|op| of(ArmOp::Tier(server, op))));
+            arms.extend([ArmOp::Encode, ArmOp::Decode].map(of));
         }
-        arms.push(self.arm(Step::Tier(server, TierOp::Miss)));
+        arms.push(self.arm(ArmOp::Tier(server, TierOp::Miss)));
         for op in [TierOp::Get, TierOp::Set] {
             arms.push(Arm {
                 format: tiles,
                 batch: 10,
-                ..self.arm(Step::Tier(server, op))
+                ..self.arm(ArmOp::Tier(server, op))
             });
         }
         arms

@@ -21,7 +21,7 @@ use crate::object::{Encoding, Format, LONGEST_SIDE, SIDE};
 use crate::spelling::{Choice, Durability, Engine, Kind, Target};
 use crate::workload;
 
-pub(crate) use arms::{Arm, Flawed, Setup, Step, TierGroup, TierOp, TierStage};
+pub(crate) use arms::{Arm, ArmOp, Flawed, Setup, TierGroup, TierOp, TierStage};
 pub(crate) use load::CacheLoad;
 
 /// Time per arm, unless another was asked for: all arms take a minute.

@@ -42,10 +42,10 @@ fn default_plan_is_a_floor_in_every_tier_of_the_build() {
     assert_eq!(names, ["tiers", "codecs", "batches", "set-up"]);
     // Everything that a verdict compares is in the same rounds.
     let tiers = &stage(&plan, TierGroup::Tiers).arms;
-    assert_eq!(tiers[0].step, Step::Recompute);
+    assert_eq!(tiers[0].step, ArmOp::Recompute);
     for place in 0..plan.places.len() {
         for op in [TierOp::Get, TierOp::Miss, TierOp::Set] {
-            assert!(tiers.iter().any(|arm| arm.step == Step::Tier(place, op)));
+            assert!(tiers.iter().any(|arm| arm.step == ArmOp::Tier(place, op)));
         }
     }
     let text = plan.describe().to_text();
@@ -72,12 +72,12 @@ fn every_flaw_is_in_the_same_rounds_as_the_right_way() {
     let plan = plan(&["redis", "--reproduce"]).unwrap();
     let arms = &stage(&plan, TierGroup::Reproduce).arms;
     for flawed in Flawed::ALL {
-        assert!(arms.iter().any(|arm| arm.step == Step::Flawed(0, flawed)));
+        assert!(arms.iter().any(|arm| arm.step == ArmOp::Flawed(0, flawed)));
     }
     for op in [TierOp::Get, TierOp::Set, TierOp::RoundTrip] {
         for encoding in [Encoding::Columns, Encoding::ProtobufTiles] {
             let right =
-                |arm: &Arm| arm.step == Step::Tier(0, op) && arm.format == Format::plain(encoding);
+                |arm: &Arm| arm.step == ArmOp::Tier(0, op) && arm.format == Format::plain(encoding);
             assert!(arms.iter().any(right), "{op:?} {encoding}");
         }
     }

@@ -20,7 +20,7 @@ use loadline_measure::tiers::{call_and_each, options};
 use loadline_report::paired_evidence;
 
 use crate::object::Format;
-use crate::plan::{Arm, Step, TierGroup, TierOp, TiersPlan};
+use crate::plan::{Arm, ArmOp, TierGroup, TierOp, TiersPlan};
 use crate::subjects::tier::PartSums;
 
 pub(crate) use load::{CacheRan, LoadRan, NO_TIER};
@@ -162,7 +162,7 @@ impl<'f> MeasuredCases<'f> {
     fn arm(
         &self,
         group: TierGroup,
-        step: Step,
+        step: ArmOp,
         format: Option<Format>,
         batch: u32,
     ) -> Option<&'f RanArm> {
@@ -179,7 +179,7 @@ impl<'f> MeasuredCases<'f> {
     }
 
     /// The case of an operation that the verdicts compare.
-    fn case(&self, step: Step, format: Option<Format>) -> Option<&'f Case> {
+    fn case(&self, step: ArmOp, format: Option<Format>) -> Option<&'f Case> {
         let ran = self.arm(TierGroup::Tiers, step, format, 1)?;
         Some(self.case_of(ran))
     }
@@ -191,7 +191,7 @@ impl<'f> MeasuredCases<'f> {
                 rounds: Vec::new(),
             });
         }
-        let case = self.case(Step::Recompute, None)?;
+        let case = self.case(ArmOp::Recompute, None)?;
         Some(Recompute {
             ns: time(case),
             rounds: rounds(case),
@@ -202,10 +202,10 @@ impl<'f> MeasuredCases<'f> {
     fn ids(&self) -> TierCases {
         let id = |step| Some(self.arm(TierGroup::Tiers, step, None, 1)?.case);
         let encodes = self.group(TierGroup::Codecs);
-        let encodes = encodes.filter(|ran| ran.arm.step == Step::Encode);
+        let encodes = encodes.filter(|ran| ran.arm.step == ArmOp::Encode);
         let codecs = encodes.map(|encode| {
             let format = Some(encode.arm.format);
-            let decode = self.arm(TierGroup::Codecs, Step::Decode, format, 1);
+            let decode = self.arm(TierGroup::Codecs, ArmOp::Decode, format, 1);
             CodecCases {
                 encode: encode.case,
                 decode: decode.map(|decode| decode.case),
@@ -213,10 +213,10 @@ impl<'f> MeasuredCases<'f> {
         });
         let server = self.facts.plan.server();
         TierCases {
-            recompute: id(Step::Recompute),
-            hit: id(Step::Hit),
-            deep_copy: id(Step::DeepCopy),
-            cached: server.and_then(|server| id(Step::Tier(server, TierOp::Cached))),
+            recompute: id(ArmOp::Recompute),
+            hit: id(ArmOp::Hit),
+            deep_copy: id(ArmOp::DeepCopy),
+            cached: server.and_then(|server| id(ArmOp::Tier(server, TierOp::Cached))),
             codecs: codecs.collect(),
             set_up: self.group(TierGroup::SetUp).map(|ran| ran.case).collect(),
         }
@@ -225,7 +225,7 @@ impl<'f> MeasuredCases<'f> {
     /// Each tier with each codec that it was measured with.
     fn tiers(&self, recompute: &Recompute) -> Vec<MeasuredTier> {
         let gets = self.group(TierGroup::Tiers).filter_map(|get| {
-            let Step::Tier(place, TierOp::Get) = get.arm.step else {
+            let ArmOp::Tier(place, TierOp::Get) = get.arm.step else {
                 return None;
             };
             Some(self.tier(recompute, place, get))
@@ -235,8 +235,8 @@ impl<'f> MeasuredCases<'f> {
 
     fn tier(&self, recompute: &Recompute, place: usize, ran: &RanArm) -> MeasuredTier {
         let (get, format) = (self.case_of(ran), ran.arm.format);
-        let set = self.case(Step::Tier(place, TierOp::Set), Some(format));
-        let miss = self.case(Step::Tier(place, TierOp::Miss), None);
+        let set = self.case(ArmOp::Tier(place, TierOp::Set), Some(format));
+        let miss = self.case(ArmOp::Tier(place, TierOp::Miss), None);
         let times = &get.response_time_ns;
         let known = TierCost {
             subject: get.subject.name.clone(),
@@ -296,7 +296,7 @@ impl<'f> MeasuredCases<'f> {
     }
 
     fn batches(&self) -> Vec<BatchCost> {
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<ArmOp> = Vec::new();
         let mut all: Vec<BatchCost> = Vec::new();
         for ran in self.group(TierGroup::Batches) {
             let case = self.case_of(ran);

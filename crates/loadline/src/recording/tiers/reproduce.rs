@@ -8,13 +8,13 @@ use loadline_measure::words;
 
 use super::{MeasuredCases, rounds, time};
 use crate::object::{Encoding, Format};
-use crate::plan::{Flawed, Step, TierGroup, TierOp};
+use crate::plan::{ArmOp, Flawed, TierGroup, TierOp};
 
 const US: f64 = 1e3;
 const MS: f64 = 1e6;
 
 /// An arm of the stage: its step, its codec if that matters, and the objects of a call.
-type Address = (Step, Option<Encoding>, u32);
+type Address = (ArmOp, Option<Encoding>, u32);
 
 /// A figure of the write-up.
 struct Figure {
@@ -32,19 +32,19 @@ struct OnServer(usize);
 
 impl OnServer {
     fn right(self, op: TierOp, encoding: Encoding) -> Option<Address> {
-        Some((Step::Tier(self.0, op), Some(encoding), 1))
+        Some((ArmOp::Tier(self.0, op), Some(encoding), 1))
     }
 
     fn miss(self) -> Option<Address> {
-        Some((Step::Tier(self.0, TierOp::Miss), None, 1))
+        Some((ArmOp::Tier(self.0, TierOp::Miss), None, 1))
     }
 
     fn flawed(self, flawed: Flawed) -> Option<Address> {
-        Some((Step::Flawed(self.0, flawed), None, 1))
+        Some((ArmOp::Flawed(self.0, flawed), None, 1))
     }
 
     fn ten(self, op: TierOp, encoding: Encoding) -> Option<Address> {
-        Some((Step::Tier(self.0, op), Some(encoding), 10))
+        Some((ArmOp::Tier(self.0, op), Some(encoding), 10))
     }
 }
 
@@ -73,28 +73,28 @@ fn in_process(on: OnServer) -> Vec<Figure> {
             "recompute",
             554.0 * US,
             None,
-            Some((Step::Recompute, None, 1)),
+            Some((ArmOp::Recompute, None, 1)),
             "True cost: it is what every tier competes with.",
         ),
         figure(
             "LRU hit",
             573.0 * US,
             on.flawed(Flawed::GeneratingHit),
-            Some((Step::Hit, None, 1)),
+            Some((ArmOp::Hit, None, 1)),
             "Artefact: the floor was generated, inserted and copied inside the loop; a hit shares the object.",
         ),
         figure(
             "encode",
             740.0 * US,
-            codec(Step::Encode, tiles),
-            codec(Step::Encode, columns),
+            codec(ArmOp::Encode, tiles),
+            codec(ArmOp::Encode, columns),
             "True cost of a message per tile, and an artefact of that choice.",
         ),
         figure(
             "decode",
             1.08 * MS,
-            codec(Step::Decode, tiles),
-            codec(Step::Decode, columns),
+            codec(ArmOp::Decode, tiles),
+            codec(ArmOp::Decode, columns),
             "True cost of a message per tile. In the write-up, it alone took longer than recomputing.",
         ),
     ]
@@ -199,7 +199,7 @@ impl MeasuredCases<'_> {
         let on = OnServer(server);
         let tiles = Encoding::ProtobufTiles;
         let get = TierOp::Get;
-        let hit = Some((Step::Hit, None, 1));
+        let hit = Some((ArmOp::Hit, None, 1));
         let pairs: Vec<(&str, Option<Address>, Option<Address>)> = vec![
             (
                 "a connection for each read",

@@ -30,10 +30,10 @@ fn plan(words: &[&str]) -> TiersPlan {
 }
 
 /// An operation that takes `us`, give or take `noise`, in each of ten rounds. Its names say nothing.
-fn case(step: Step, codec: Option<Encoding>, us: f64, noise: f64) -> (Arm, Case) {
+fn case(step: ArmOp, codec: Option<Encoding>, us: f64, noise: f64) -> (Arm, Case) {
     let rounds = (0..ROUNDS).map(|round| {
         // Recomputing is slow when the tiers are fast, so that the noise does not cancel.
-        let is_up = (round % 2 == 0) == (step == Step::Recompute);
+        let is_up = (round % 2 == 0) == (step == ArmOp::Recompute);
         let swing = if is_up { 1.0 + noise } else { 1.0 - noise };
         RoundSummary {
             ops: 1_000,
@@ -67,13 +67,13 @@ fn case(step: Step, codec: Option<Encoding>, us: f64, noise: f64) -> (Arm, Case)
 }
 
 fn on(place: usize, op: TierOp, codec: Encoding, us: f64, noise: f64) -> (Arm, Case) {
-    case(Step::Tier(place, op), Some(codec), us, noise)
+    case(ArmOp::Tier(place, op), Some(codec), us, noise)
 }
 
 /// The answers for Redis with a hit of `get_us`, and LMDB, where recomputing takes 500 us.
 fn concluded(words: &[&str], get_us: f64, noise: f64) -> record::Tiers {
     let (columns, tiles) = (Encoding::Columns, Encoding::ProtobufTiles);
-    let mut cases = vec![case(Step::Recompute, None, 500.0, noise)];
+    let mut cases = vec![case(ArmOp::Recompute, None, 500.0, noise)];
     for (place, us) in [get_us, 9.0].into_iter().enumerate() {
         cases.push(on(place, TierOp::Get, columns, us, noise));
         cases.push(on(place, TierOp::Miss, columns, us / 2.0, noise));
@@ -214,7 +214,7 @@ fn inseparable_tiers_have_no_answer() {
 fn embedded_store_with_dear_writes_is_not_preferred() {
     let columns = Encoding::Columns;
     let embedded = |set_us: f64| {
-        let mut cases = vec![case(Step::Recompute, None, 500.0, 0.0)];
+        let mut cases = vec![case(ArmOp::Recompute, None, 500.0, 0.0)];
         for (place, get, set) in [(0, 40.0, 40.0), (1, 9.0, set_us)] {
             cases.push(on(place, TierOp::Get, columns, get, 0.0));
             cases.push(on(place, TierOp::Miss, columns, 1.0, 0.0));

@@ -4,14 +4,14 @@ use loadline_measure::quantile::median;
 use loadline_measure::record::{Case, Waterfall};
 
 use super::{MeasuredCases, RanArm};
-use crate::plan::{Step, TierGroup, TierOp};
+use crate::plan::{ArmOp, TierGroup, TierOp};
 use crate::subjects::tier::PartSums;
 
 impl MeasuredCases<'_> {
     /// The waterfalls of all reads and writes that were measured in parts.
     pub(super) fn waterfalls(&self) -> Vec<Waterfall> {
         let parted = self.group(TierGroup::Tiers).filter_map(|ran| {
-            let Step::Tier(place, parted) = ran.arm.step else {
+            let ArmOp::Tier(place, parted) = ran.arm.step else {
                 return None;
             };
             let operation = match parted {
@@ -19,7 +19,7 @@ impl MeasuredCases<'_> {
                 TierOp::SetParts => TierOp::Set,
                 _ => return None,
             };
-            let null = self.arm(TierGroup::Tiers, Step::Null(place, parted), None, 1);
+            let null = self.arm(TierGroup::Tiers, ArmOp::Null(place, parted), None, 1);
             let null = null.filter(|null| !null.parts.is_empty());
             self.waterfall(ran, (place, operation), null)
         });
@@ -34,7 +34,7 @@ impl MeasuredCases<'_> {
     ) -> Option<Waterfall> {
         let (format, blocks) = (Some(parted.arm.format), &parted.parts[..]);
         // The null server has a case of the same operation, and none without clocks in between.
-        let ran = self.arm(TierGroup::Tiers, Step::Tier(place, operation), format, 1)?;
+        let ran = self.arm(TierGroup::Tiers, ArmOp::Tier(place, operation), format, 1)?;
         let plain = self.case_of(ran);
         let part = |of: fn(&PartSums) -> f64| median_of(blocks, |sums| sums.each(of(sums)));
         let writes = operation == TierOp::Set;

@@ -23,7 +23,7 @@ use loadline_load::{Control, Error};
 use super::{failure, load_block, workload};
 use crate::exit::Failure;
 use crate::object::Format;
-use crate::plan::{Arm, Case, Flawed, Setup, Step, TierOp};
+use crate::plan::{Arm, ArmOp, Case, Flawed, Setup, TierOp};
 use crate::systems::engines::{Keys, Names};
 use actions::{Action, OnTier, SettingUp, Simple, WithFlaw};
 use probe::{Parted, Probe, SharedSums, Site};
@@ -64,7 +64,7 @@ impl Bench {
             let Some(place) = arm.step.place() else {
                 continue;
             };
-            if let Step::Null(..) = arm.step {
+            if let ArmOp::Null(..) = arm.step {
                 self.places[place].reply_null(self.pool.mean_bytes(arm.format)?);
             }
             let target = self.places[place].target;
@@ -128,7 +128,7 @@ impl Bench {
         let workload =
             workload(compiled.commands, case, &case.key_dist, self.seed).map_err(failed)?;
         let sums = match arm.step {
-            Step::Tier(_, TierOp::GetParts | TierOp::SetParts) | Step::Null(..) => {
+            ArmOp::Tier(_, TierOp::GetParts | TierOp::SetParts) | ArmOp::Null(..) => {
                 Some(SharedSums::default())
             }
             _ => None,
@@ -141,8 +141,8 @@ impl Bench {
             sentence: String::new(),
         };
         let watched = match arm.step {
-            Step::Tier(place, _) => self.places[place].watched()?,
-            Step::Null(place, _) => Some(self.places[place].null_watched()),
+            ArmOp::Tier(place, _) => self.places[place].watched()?,
+            ArmOp::Null(place, _) => Some(self.places[place].null_watched()),
             _ => None,
         };
         Ok(TierSubject {
@@ -157,12 +157,12 @@ impl Bench {
     fn action(&self, arm: &Arm, sums: Option<&SharedSums>) -> Result<Box<dyn Action>, Failure> {
         let (pool, format) = (Arc::clone(&self.pool), arm.format);
         Ok(match arm.step {
-            Step::Recompute => Box::new(Simple(move |number| {
+            ArmOp::Recompute => Box::new(Simple(move |number| {
                 pool.recompute(number)
                     .map(|object| drop(std::hint::black_box(object)))?;
                 Ok(true)
             })),
-            Step::Hit => {
+            ArmOp::Hit => {
                 let cache = actions::in_memory(&pool).map_err(Failure::unavailable)?;
                 Box::new(Simple(move |number| {
                     let found = cache
@@ -171,11 +171,11 @@ impl Bench {
                     Ok(std::hint::black_box(found).is_some())
                 }))
             }
-            Step::DeepCopy => Box::new(Simple(move |number| {
+            ArmOp::DeepCopy => Box::new(Simple(move |number| {
                 drop(std::hint::black_box((**pool.object(number)).clone()));
                 Ok(true)
             })),
-            Step::Encode => {
+            ArmOp::Encode => {
                 let mut bytes = Vec::new();
                 Box::new(Simple(move |number| {
                     bytes.clear();
@@ -184,14 +184,14 @@ impl Bench {
                     Ok(true)
                 }))
             }
-            Step::Decode => {
+            ArmOp::Decode => {
                 let encoded = pool.encoded(format)?;
                 Box::new(Simple(move |number: usize| {
                     drop(std::hint::black_box(format.decode(&encoded[number])?));
                     Ok(true)
                 }))
             }
-            Step::Tier(place, op @ (TierOp::GetParts | TierOp::SetParts)) => {
+            ArmOp::Tier(place, op @ (TierOp::GetParts | TierOp::SetParts)) => {
                 let place = &self.places[place];
                 let site = match place.endpoint() {
                     Some(endpoint) => Site::Server(Probe::open(&endpoint)?),
@@ -199,14 +199,14 @@ impl Bench {
                 };
                 Box::new(self.parted(site, arm, op, true, sums))
             }
-            Step::Null(place, op) => {
+            ArmOp::Null(place, op) => {
                 let site = Site::Server(Probe::open(&self.places[place].null_endpoint())?);
                 Box::new(self.parted(site, arm, op, false, sums))
             }
-            Step::Tier(place, TierOp::Cached) => self.cached(place, format)?,
-            Step::Tier(place, op) => self.on_tier(place, arm, op)?,
-            Step::Setup(place, setup) => self.setting_up(place, setup)?,
-            Step::Flawed(place, flawed) => self.with_flaw(place, arm, flawed)?,
+            ArmOp::Tier(place, TierOp::Cached) => self.cached(place, format)?,
+            ArmOp::Tier(place, op) => self.on_tier(place, arm, op)?,
+            ArmOp::Setup(place, setup) => self.setting_up(place, setup)?,
+            ArmOp::Flawed(place, flawed) => self.with_flaw(place, arm, flawed)?,
         })
     }
 
@@ -292,11 +292,11 @@ impl Bench {
 }
 
 /// Whether a step reads what is there, so that nothing found is a failure.
-fn reads(step: Step) -> bool {
+fn reads(step: ArmOp) -> bool {
     match step {
-        Step::Tier(_, op) => op.reads(),
-        Step::Hit => true,
-        Step::Flawed(_, flawed) => flawed != Flawed::RuntimeMiss,
+        ArmOp::Tier(_, op) => op.reads(),
+        ArmOp::Hit => true,
+        ArmOp::Flawed(_, flawed) => flawed != Flawed::RuntimeMiss,
         _ => false,
     }
 }

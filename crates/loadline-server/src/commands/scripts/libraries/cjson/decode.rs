@@ -72,11 +72,11 @@ struct Token {
 /// An object or array whose end was not read yet.
 struct Open {
     table: Table,
-    place: Place,
+    place: NextMember,
 }
 
 /// The place of the next member.
-enum Place {
+enum NextMember {
     /// In an object, once it was read.
     Key(Option<Vec<u8>>),
     /// In an array, after this many.
@@ -93,11 +93,11 @@ enum Begun {
 impl Open {
     fn take(&mut self, lua: &Lua, value: Value) -> mlua::Result<()> {
         match &mut self.place {
-            Place::Key(key) => {
+            NextMember::Key(key) => {
                 let key = lua.create_string(key.take().unwrap_or_default())?;
                 self.table.raw_set(key, value)
             }
-            Place::Index(index) => {
+            NextMember::Index(index) => {
                 *index += 1;
                 self.table.raw_set(*index, value)
             }
@@ -106,16 +106,16 @@ impl Open {
 
     fn end(&self) -> Kind {
         match self.place {
-            Place::Key(_) => Kind::ObjectEnd,
-            Place::Index(_) => Kind::ArrayEnd,
+            NextMember::Key(_) => Kind::ObjectEnd,
+            NextMember::Index(_) => Kind::ArrayEnd,
         }
     }
 
     /// What may follow a member.
     fn expected(&self) -> &'static str {
         match self.place {
-            Place::Key(_) => "comma or object end",
-            Place::Index(_) => "comma or array end",
+            NextMember::Key(_) => "comma or object end",
+            NextMember::Index(_) => "comma or array end",
         }
     }
 }
@@ -190,7 +190,7 @@ impl Parser<'_> {
 
     fn object(&mut self, depth: usize) -> Result<Begun, Fault> {
         self.descend(depth)?;
-        let (table, place) = (self.lua.create_table()?, Place::Key(None));
+        let (table, place) = (self.lua.create_table()?, NextMember::Key(None));
         let mut object = Open { table, place };
         let first = self.token()?;
         if first.kind == Kind::ObjectEnd {
@@ -202,7 +202,7 @@ impl Parser<'_> {
 
     fn array(&mut self, depth: usize) -> Result<Begun, Fault> {
         self.descend(depth)?;
-        let (table, place) = (self.lua.create_table()?, Place::Index(0));
+        let (table, place) = (self.lua.create_table()?, NextMember::Index(0));
         let array = Open { table, place };
         let first = self.token()?;
         if first.kind == Kind::ArrayEnd {
@@ -213,7 +213,7 @@ impl Parser<'_> {
 
     /// The first token of the value of a member that begins with `first`, after the key if it is one of an object.
     fn member(&mut self, within: &mut Open, first: Token) -> Result<Token, Fault> {
-        let Place::Key(place) = &mut within.place else {
+        let NextMember::Key(place) = &mut within.place else {
             return Ok(first);
         };
         let Kind::Text(key) = first.kind else {

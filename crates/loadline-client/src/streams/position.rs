@@ -59,7 +59,7 @@ impl FromReply for Info {
 
 /// A position in a stream: after the last entry that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct StreamPosition {
     pub(super) last: StreamId,
     /// The number of entries that were added up to here, if it is known.
     position: Option<u64>,
@@ -67,7 +67,7 @@ pub(super) struct Place {
     seen: StreamId,
 }
 
-impl Place {
+impl StreamPosition {
     /// Before all entries in the stream.
     pub(super) fn oldest(info: &Info) -> Self {
         Self {
@@ -192,7 +192,7 @@ mod tests {
         }
 
         /// Reads up to this number of entries and returns how many there were.
-        fn read(&self, place: &mut Place, count: usize) -> usize {
+        fn read(&self, place: &mut StreamPosition, count: usize) -> usize {
             let after = place.last;
             let new = self.there.iter().filter(|ms| id(**ms) > after);
             new.take(count).map(|ms| place.read(id(*ms))).count()
@@ -211,7 +211,7 @@ mod tests {
     fn entries_trimmed_after_reading_are_not_missed() {
         let mut stream = Stream::default();
         stream.add(10);
-        let mut place = Place::oldest(&stream.info());
+        let mut place = StreamPosition::oldest(&stream.info());
         stream.read(&mut place, 10);
         stream.trim(0);
         assert_eq!(trimmed(place.judge(&stream.info())), Some(0));
@@ -223,7 +223,7 @@ mod tests {
     fn entries_trimmed_before_reading_are_counted_once() {
         let mut stream = Stream::default();
         stream.add(10);
-        let mut place = Place::latest(&stream.info());
+        let mut place = StreamPosition::latest(&stream.info());
         stream.add(10);
         stream.trim(3);
         assert_eq!(trimmed(place.judge(&stream.info())), Some(7));
@@ -239,7 +239,7 @@ mod tests {
     fn removal_in_the_middle_is_reported_after_catching_up() {
         let mut stream = Stream::default();
         stream.add(10);
-        let mut place = Place::oldest(&stream.info());
+        let mut place = StreamPosition::oldest(&stream.info());
         stream.read(&mut place, 2);
         stream.there.retain(|ms| *ms != 5 && *ms != 6);
         assert_eq!(trimmed(place.judge(&stream.info())), Some(0));
@@ -251,17 +251,17 @@ mod tests {
     fn place_of_which_the_number_is_not_known_is_doubted_only_with_reason() {
         let mut stream = Stream::default();
         stream.add(10);
-        let mut whole = Place::after(id(4), &stream.info());
+        let mut whole = StreamPosition::after(id(4), &stream.info());
         assert!(whole.judge(&stream.info()).is_none());
         assert_eq!(stream.read(&mut whole, 10), 6);
         assert!(whole.judge(&stream.info()).is_none());
         stream.trim(3);
-        let mut doubted = Place::after(id(4), &stream.info());
+        let mut doubted = StreamPosition::after(id(4), &stream.info());
         assert_eq!(trimmed(doubted.judge(&stream.info())), None);
         assert_eq!(stream.read(&mut doubted, 10), 3);
         assert!(doubted.judge(&stream.info()).is_none());
         // Entries before the place are of no interest.
-        let mut ahead = Place::after(id(12), &stream.info());
+        let mut ahead = StreamPosition::after(id(12), &stream.info());
         assert!(ahead.judge(&stream.info()).is_none());
         stream.add(5);
         assert!(ahead.judge(&stream.info()).is_none());
@@ -273,7 +273,7 @@ mod tests {
     fn lost_stream_is_reported_as_rewound() {
         let mut stream = Stream::default();
         stream.add(10);
-        let mut place = Place::oldest(&stream.info());
+        let mut place = StreamPosition::oldest(&stream.info());
         stream.read(&mut place, 10);
         let lost = |event| matches!(event, Some(Event::Rewound { after, .. }) if after == id(10));
         let mut deleted = place;
@@ -310,7 +310,7 @@ mod tests {
             steps in proptest::collection::vec((0u64..4, 0usize..12, 1usize..6), 1..60),
         ) {
             let mut stream = Stream::default();
-            let mut place = Place::oldest(&stream.info());
+            let mut place = StreamPosition::oldest(&stream.info());
             let (mut read, mut told) = (0, 0);
             for (add, len, count) in steps {
                 stream.add(add);
