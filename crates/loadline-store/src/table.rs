@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 use hashbrown::DefaultHashBuilder;
 use indexmap::IndexMap;
@@ -170,6 +171,14 @@ impl<V> Table<V> {
         self.entries.iter().map(|(name, value)| (&**name, value))
     }
 
+    /// The names at these places, with their values. Going through all places from the last to the first shows each name that
+    /// stays, whatever is added, replaced or removed in between: only the last name, or those behind a place that became
+    /// free, get lower places.
+    pub fn page(&self, places: Range<usize>) -> impl Iterator<Item = (&[u8], &V)> {
+        let page = self.entries.get_range(places).into_iter().flatten();
+        page.map(|(name, value)| (&**name, value))
+    }
+
     /// A name chosen at random, with its value. `below` returns a random number below its argument; all
     /// names are as likely as its numbers are.
     pub fn choose(&self, mut below: impl FnMut(u64) -> u64) -> Option<(&[u8], &V)> {
@@ -291,6 +300,42 @@ mod tests {
             model.retain(|(_, value)| value.len() % 2 == 0);
             prop_assert_eq!(table.held, held(&table));
             prop_assert!(table == model.iter().map(|(name, value)| (&name[..], value.clone())).collect());
+        }
+
+        /// Pages from the last place to the first, with changes between them.
+        #[test]
+        fn names_that_stay_are_on_a_page(
+            count in 1..150_u8,
+            size in 1..20_usize,
+            relaxes in any::<bool>(),
+            changes in proptest::collection::vec((any::<bool>(), any::<u8>()), 0..100),
+        ) {
+            let mut table: Table<()> = (0..count).map(|name| ([name], ())).fold(Table::new(), |mut table, (name, ())| {
+                table.insert(&name, ());
+                table
+            });
+            if relaxes {
+                table.relax();
+            }
+            let (mut stay, mut seen): (Vec<u8>, Vec<u8>) = ((0..count).collect(), Vec::new());
+            let (mut end, mut changes) = (table.len(), changes.into_iter());
+            while end > 0 {
+                end = end.min(table.len());
+                let begin = end.saturating_sub(size);
+                seen.extend(table.page(begin..end).map(|(name, ())| name[0]));
+                end = begin;
+                for (adds, name) in changes.by_ref().take(3) {
+                    if adds {
+                        table.insert(&[name], ());
+                    } else {
+                        table.remove(&[name]);
+                        stay.retain(|other| *other != name);
+                    }
+                }
+            }
+            for name in stay {
+                prop_assert!(seen.contains(&name), "{name} of {seen:?}");
+            }
         }
 
         #[test]

@@ -291,9 +291,9 @@ fn reply_pairs(pairs: &[(&[u8], &Bytes)], has_values: bool, reply: &mut Reply<'_
 }
 
 fn hscan(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    scan::elements(call, words, "hash", |value, show| {
+    scan::elements(call, words, "hash", |value, places, show| {
         if let View::Hash(fields) = value {
-            for (field, value) in fields.iter() {
+            for (field, value) in fields.page(places) {
                 show(field, Some(value));
             }
         }

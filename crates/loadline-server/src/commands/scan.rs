@@ -1,5 +1,7 @@
 //! Scans over keys and over the elements of a collection: SCAN, SSCAN, HSCAN and ZSCAN.
 
+use std::ops::Range;
+
 use loadline_resp::encode;
 use loadline_store::View;
 
@@ -98,15 +100,35 @@ fn cursor(word: &[u8]) -> Result<u64, Refusal> {
 /// Receives the elements of a collection, each with its value if it has one.
 type Show<'s> = &'s mut dyn FnMut(&[u8], Option<&[u8]>);
 
-/// Scans a collection of this kind. It returns everything at once, as Redis does for a small collection, so
-/// the cursor is 0.
+/// The places of the next elements, and the next cursor. As in Redis, a small collection is shown as a whole. The places of a large
+/// one go from the last to the first, since only the last element moves when another one is removed: the cursor is the end
+/// of those that were not shown yet.
+fn places(value: View<'_>, cursor: u64, count: usize) -> (Range<usize>, u64) {
+    let (length, is_small) = match value {
+        View::Set(members) => (members.len(), members.is_ordered()),
+        View::Hash(fields) => (fields.len(), fields.is_ordered()),
+        View::Sorted(set) => (set.len(), set.is_packed()),
+        View::String(_) | View::List(_) | View::Stream(_) => (0, true),
+    };
+    if is_small {
+        return (0..length, 0);
+    }
+    let end = match cursor {
+        0 => length,
+        cursor => usize::try_from(cursor).unwrap_or(length).min(length),
+    };
+    let begin = end.saturating_sub(count);
+    (begin..end, begin as u64)
+}
+
+/// Scans a collection of this kind; `list` shows the elements at places.
 pub(super) fn elements(
     call: &mut Call<'_>,
     words: Words<'_>,
     kind: &str,
-    list: impl FnOnce(View<'_>, Show<'_>),
+    list: impl FnOnce(View<'_>, Range<usize>, Show<'_>),
 ) -> Result<(), Refusal> {
-    cursor(words[2])?;
+    let cursor = cursor(words[2])?;
     match call.show(words[1], |value, _| value.map(View::kind)) {
         Some(found) if found != kind => return Err(WRONG_TYPE.into()),
         Some(_) => {}
@@ -126,12 +148,15 @@ pub(super) fn elements(
             }
         }
     };
-    call.show_again(words[1], |value, _| {
-        if let Some(value) = value {
-            list(value, &mut encode);
-        }
+    let next = call.show_again(words[1], |value, _| {
+        let Some(value) = value else {
+            return 0;
+        };
+        let (places, next) = places(value, cursor, options.count);
+        list(value, places, &mut encode);
+        next
     });
-    show(call, 0, found, &elements);
+    show(call, next, found, &elements);
     Ok(())
 }
 

@@ -277,9 +277,11 @@ fn contains(call: &Call<'_>, key: &[u8], member: &[u8]) -> Result<bool, Refusal>
 }
 
 fn sscan(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    scan::elements(call, words, "set", |value, show| {
+    scan::elements(call, words, "set", |value, places, show| {
         if let View::Set(members) = value {
-            members.iter().for_each(|(member, ())| show(member, None));
+            members
+                .page(places)
+                .for_each(|(member, ())| show(member, None));
         }
     })
 }

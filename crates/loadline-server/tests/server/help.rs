@@ -50,7 +50,7 @@ fn every_command_with_subcommands_lists_them() {
 }
 
 /// The reply to a command.
-fn decoded(stream: &mut dyn ReadWrite, line: &str) -> OwnedReply {
+pub(crate) fn decoded(stream: &mut dyn ReadWrite, line: &str) -> OwnedReply {
     let mut stream = stream;
     let text = ask(&mut stream, line);
     let bytes: Vec<u8> = text.chars().map(|letter| letter as u8).collect();
@@ -60,14 +60,14 @@ fn decoded(stream: &mut dyn ReadWrite, line: &str) -> OwnedReply {
     reply.to_owned()
 }
 
-fn items(reply: &OwnedReply) -> &[OwnedReply] {
+pub(crate) fn items(reply: &OwnedReply) -> &[OwnedReply] {
     match reply {
         OwnedReply::Array(items) => items,
         other => panic!("{other:?} is no array"),
     }
 }
 
-fn text(reply: &OwnedReply) -> String {
+pub(crate) fn text(reply: &OwnedReply) -> String {
     let bytes = reply.as_bytes();
     String::from_utf8_lossy(bytes.unwrap_or_else(|| panic!("{reply:?} is no text"))).into_owned()
 }

@@ -25,6 +25,7 @@ mod notifications;
 mod places;
 mod pubsub;
 mod random;
+mod scan;
 mod scripts;
 mod support;
 mod survival;

@@ -40,6 +40,12 @@ impl Large {
         Some(self.members.key(self.find(name)?).score)
     }
 
+    /// The members of these numbers, with their scores.
+    pub(super) fn page(&self, ids: Range<usize>) -> impl Iterator<Item = (&[u8], f64)> {
+        let page = self.members.0.get(ids).unwrap_or_default().iter();
+        page.map(|member| (&*member.name, member.score))
+    }
+
     pub(super) fn rank(&self, name: &[u8]) -> Option<(usize, f64)> {
         let key = self.members.key(self.find(name)?);
         Some((self.tree.rank(key, &self.members), key.score))

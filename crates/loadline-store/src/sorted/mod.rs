@@ -221,6 +221,15 @@ impl<'s> SortedView<'s> {
         self.range(0..usize::MAX)
     }
 
+    /// Members with their scores by places, which are ranks in a packed set. In a large one, going through all places from
+    /// the last to the first shows each member that stays, whatever is added, moved or removed in between.
+    pub fn page(self, places: Range<usize>) -> impl Iterator<Item = (&'s [u8], f64)> {
+        match self.0 {
+            FormView::Packed(_) => Members::Packed(self.range(places)),
+            FormView::Large(large) => Members::Large(large.page(places)),
+        }
+    }
+
     /// The members of these ranks with their scores, in order.
     pub fn range(self, ranks: Range<usize>) -> impl Iterator<Item = (&'s [u8], f64)> {
         match self.0 {

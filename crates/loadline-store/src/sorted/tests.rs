@@ -94,6 +94,42 @@ fn same(set: &SortedSet, naive: &Naive) {
 }
 
 proptest! {
+    /// Pages from the last place to the first, with changes between them.
+    #[test]
+    fn members_that_stay_are_on_a_page(
+        count in 1..300_u16,
+        size in 1..40_usize,
+        changes in proptest::collection::vec((0..300_u16, proptest::option::of(score())), 0..100),
+    ) {
+        let mut set = SortedSet::new();
+        for member in 0..count {
+            set.insert(&name(member), f64::from(member % 7));
+        }
+        set.unpack();
+        let (mut stay, mut seen): (Vec<u16>, Vec<Vec<u8>>) = ((0..count).collect(), Vec::new());
+        let (mut end, mut changes) = (set.len(), changes.into_iter());
+        while end > 0 {
+            end = end.min(set.len());
+            let begin = end.saturating_sub(size);
+            seen.extend(set.view().page(begin..end).map(|(name, _)| name.to_vec()));
+            end = begin;
+            for (member, score) in changes.by_ref().take(3) {
+                match score {
+                    Some(score) => {
+                        set.insert(&name(member), score);
+                    }
+                    None => {
+                        set.remove(&name(member));
+                        stay.retain(|other| *other != member);
+                    }
+                }
+            }
+        }
+        for member in stay {
+            prop_assert!(seen.contains(&name(member)), "{member}");
+        }
+    }
+
     #[test]
     fn sorted_sets_do_what_a_sorted_list_does(steps in steps(), probes in proptest::collection::vec((0..400_u16, score()), 8)) {
         let (mut set, mut naive) = (SortedSet::new(), Naive::default());

@@ -425,13 +425,13 @@ fn reply_members<'m>(
 }
 
 fn zscan(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    scan::elements(call, words, "zset", |value, show| {
+    scan::elements(call, words, "zset", |value, places, show| {
         if let View::Sorted(set) = value {
             let text = match set.is_packed() {
                 true => packed_score_text,
                 false => double_text,
             };
-            for (member, score) in set.iter() {
+            for (member, score) in set.page(places) {
                 show(member, Some(text(score).as_bytes()));
             }
         }
