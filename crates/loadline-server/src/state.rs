@@ -405,8 +405,9 @@ impl Shared {
 
     /// Replaces the settings.
     pub(crate) fn set(&mut self, settings: Settings) {
-        let has_limit = settings.maxmemory > 0;
-        let victim = settings.eviction.victim().filter(|_| has_limit);
+        // OBJECT FREQ shows uses without a limit too.
+        let is_used = |victim: &Victim| settings.maxmemory > 0 || *victim == Victim::LeastUsed;
+        let victim = settings.eviction.victim().filter(is_used);
         if victim != self.victim {
             for database in &mut self.databases {
                 database.evict_by(victim);

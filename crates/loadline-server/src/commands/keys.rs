@@ -210,6 +210,9 @@ fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         None => reply.null(),
         Some(encoding) if is(word, "ENCODING") => reply.bulk(encoding.as_bytes()),
         Some(_) if is(word, "REFCOUNT") => reply.integer(1),
+        Some(_) if is(word, "IDLETIME") && counts_uses => {
+            return Err("ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.".into());
+        }
         Some(_) if is(word, "IDLETIME") => {
             return Err(
                 "ERR The time of the last access to a key is not tracked by this server.".into(),

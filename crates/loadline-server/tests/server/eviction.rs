@@ -58,6 +58,21 @@ fn put(stream: &mut TcpStream, kind: &str, keys: std::ops::Range<usize>, words: 
 }
 
 #[test]
+fn uses_are_counted_without_a_limit() {
+    let ours = Ours::start(ServerConfig {
+        eviction: Eviction::LeastUsed,
+        ..ServerConfig::default()
+    });
+    let mut stream = ours.connect();
+    ask(&mut stream, "SET k v\r\nSET other v\r\nGET k\r\nGET k");
+    let uses = |stream: &mut TcpStream, key: &str| -> u8 {
+        let reply = ask(stream, &format!("OBJECT FREQ {key}"));
+        reply.trim_start_matches(':').trim().parse().unwrap()
+    };
+    assert!(uses(&mut stream, "k") > uses(&mut stream, "other"));
+}
+
+#[test]
 fn least_used_keys_go() {
     const KEYS: usize = 60_000;
     let ours = limited(Eviction::LeastUsed);
