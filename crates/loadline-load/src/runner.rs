@@ -56,6 +56,8 @@ pub struct Rounds {
     /// The warm-up of each subject; zero for none.
     pub warmup: Duration,
     /// Determines the order of subjects in each round.
+    pub order: u64,
+    /// Determines the arrivals.
     pub seed: u64,
 }
 
@@ -157,7 +159,7 @@ pub fn run(
     {
         return measured;
     }
-    let mut rng = SmallRng::seed_from_u64(rounds.seed);
+    let mut rng = SmallRng::seed_from_u64(rounds.order);
     let mut order: Vec<usize> = (0..subjects.len()).collect();
     for (round, stop) in rounds.stops.iter().enumerate() {
         order.shuffle(&mut rng);
@@ -285,6 +287,7 @@ mod tests {
         Rounds {
             stops: vec![Stop::after_ops(1); count],
             warmup,
+            order: 4,
             seed: 4,
         }
     }

@@ -68,9 +68,13 @@ fn check(part: &Part) -> Result<(), Error> {
         );
     }
     let subjects = || record.cases.iter().map(|case| &case.subject);
-    if let Some(other) = subjects().find(|subject| subject.name != record.cases[0].subject.name) {
+    // The blocks of a group start together, so its rounds compare targets.
+    let is_group = record.run.agent.is_some();
+    if !is_group
+        && let Some(other) = subjects().find(|subject| subject.name != record.cases[0].subject.name)
+    {
         return refuse(format!(
-            "compares {} with {}; the agents of a merge measure one target.",
+            "compares {} with {}; separate runs do not measure the same target at the same time.",
             record.cases[0].subject.name, other.name
         ));
     }
@@ -150,6 +154,11 @@ pub(super) fn compare(one: &Part, other: &Part) -> Result<(), Error> {
     }
     let cases = one.record.cases.iter().zip(&other.record.cases);
     for (index, (a, b)) in cases.enumerate() {
+        let (target, other_target) = (&a.subject.name, &b.subject.name);
+        if target != other_target {
+            let path = format!("cases[{index}].subject.name");
+            return Err(differ(one, other, &path, target, other_target));
+        }
         let path = format!("cases[{index}].scenario");
         if let Some((path, a, b)) = of_values(&path, &json(&a.scenario), &json(&b.scenario)) {
             return Err(differ(one, other, &path, &a, &b));

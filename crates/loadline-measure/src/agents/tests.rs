@@ -618,6 +618,33 @@ fn records_of_a_group_have_their_ranks_and_the_clock_of_the_coordinator() {
 }
 
 #[test]
+fn targets_that_a_group_compared_are_merged_one_by_one() {
+    let times = |ns: u64| case(&vec![vec![ns; 300]; 5], START);
+    let of_both = |name: &str, rank| {
+        let mut part = member(name, rank, times(1_000), 0);
+        let mut other = times(3_000 + rank);
+        other.subject.name = "other".into();
+        part.record.cases.push(other);
+        part
+    };
+    let parts = [of_both("a", 0), of_both("bb", 1)];
+    let merged = merge(&parts, Run::default()).unwrap().record;
+    let found: Vec<_> = merged
+        .cases
+        .iter()
+        .map(|case| (case.subject.name.as_str(), case.ops, case.rounds.len()))
+        .collect();
+    assert_eq!(found, [("db", 3_000, 5), ("other", 3_000, 5)]);
+    let mut swapped = parts;
+    swapped[1].record.cases.swap(0, 1);
+    let said = refusal(&swapped);
+    assert!(
+        said.contains("cases[0].subject.name is db in a.json"),
+        "{said}"
+    );
+}
+
+#[test]
 fn record_of_the_agent_that_is_left_is_a_merge_of_one() {
     let lone = member("b", 1, case(&[vec![1_000; 300]], START), 0);
     let merged = merge(&[lone], Run::default()).unwrap();

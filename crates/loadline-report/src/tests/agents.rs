@@ -66,6 +66,19 @@ fn degraded_run_says_with_its_result_which_agents_are_missing() {
 }
 
 #[test]
+fn keys_of_a_lost_agent_are_named_on_each_target_that_it_compared() {
+    let mut record = record(&[(2, SILENT, Some("3k9fz0cd"))]);
+    record.run.cut_short = true;
+    let mut other = record.cases[0].clone();
+    other.subject.target = "redis://other".to_owned();
+    record.cases.extend([record.cases[0].clone(), other]);
+    let text = one_line(&text(&record, &PIPE));
+    let second = LEFT.replace("redis://db", "redis://other");
+    assert_eq!(text.matches(LEFT).count(), 1, "{text}");
+    assert_eq!(text.matches(&second).count(), 1, "{text}");
+}
+
+#[test]
 fn complete_run_of_agents_says_how_many() {
     let text = one_line(&text(&record(&[]), &PIPE));
     assert!(text.contains("(open loop), from 2 agents."), "{text}");

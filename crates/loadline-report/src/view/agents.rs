@@ -36,23 +36,30 @@ pub(super) fn section(record: &Record) -> Option<Section> {
     Section::new("Agents", table.into_iter().chain([left]).collect())
 }
 
-/// The keys of lost agents that can be left on the target.
+/// The keys of lost agents that can be left on a target.
 fn left_keys(record: &Record) -> Vec<Item> {
-    let target = record
-        .cases
-        .first()
-        .map(|case| case.subject.target.as_str());
-    let target = target.unwrap_or("TARGET");
-    let lost = record.lost_agents.iter();
-    let left = lost.filter_map(|lost| {
-        let run = lost.run.as_ref()?;
-        let text = format!(
-            "Keys of agent {} can be left on the target; `loadline clean {target} --run {run}` removes them.",
-            lost.rank
-        );
-        Some(Item::new(Tone::Plain, &text))
-    });
-    left.collect()
+    let mut targets: Vec<&str> = Vec::new();
+    for case in &record.cases {
+        let target = case.subject.target.as_str();
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    }
+    if targets.is_empty() {
+        targets.push("TARGET");
+    }
+    let mut left = Vec::new();
+    for lost in &record.lost_agents {
+        let Some(run) = &lost.run else { continue };
+        for target in &targets {
+            let text = format!(
+                "Keys of agent {} can be left on the target; `loadline clean {target} --run {run}` removes them.",
+                lost.rank
+            );
+            left.push(Item::new(Tone::Plain, &text));
+        }
+    }
+    left
 }
 
 fn row(rank: u64, part: &AgentCase) -> Row {

@@ -117,7 +117,7 @@ pub(crate) struct MembershipArgs {
     pub(crate) join_timeout: Duration,
 }
 
-/// Several load generators.
+/// Several load generators that run the plan of a command together.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Agents")]
 pub(crate) struct AgentsArgs {
@@ -127,7 +127,7 @@ pub(crate) struct AgentsArgs {
     /// Time without a message after which an agent is lost; the default detects it within 2.5s [default: 2200ms]
     #[arg(long, hide_short_help = true, value_name = "T", value_parser = units::duration, requires = "agents")]
     pub(crate) lease: Option<Duration>,
-    /// Go on without lost agents as long as there are N [default: stop]
+    /// Go on without lost agents as long as there are N; not if targets are compared [default: stop]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = units::small_count, requires = "agents")]
     pub(crate) degraded: Option<u32>,
     #[command(flatten)]

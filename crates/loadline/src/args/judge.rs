@@ -19,6 +19,8 @@ Examples:
   loadline compare spawn:redis-server spawn:/opt/redis-8/redis-server --workload get
   loadline compare redis://db.internal --like-config io-threads=4
   loadline compare monday.json tuesday.json
+  loadline compare redis://one redis://other --agents 3 --coordinator redis://third --run c1 \\
+    --secret-file secret.txt
 
 Targets are measured in interleaved rounds, with three processes for each server that Loadline
 starts, until the median response time is known to 1 % (24 to 40 rounds; 10 to 40 on existing
@@ -26,8 +28,10 @@ servers). Records were measured at different times, so they allow only weak conc
 regression is a warning if the lower bound is above 2 % and the estimate above 5 %, and critical
 if the lower bound is above 20 %. Two records of `loadline failover` are compared by their
 outages and losses, which needs 8 rounds in each (docs/failover.md).
+With --agents N, N load generators run the rounds together (`loadline agent --help`).
 Exit codes: 0 no regression, 1 warning, 2 critical, 3 inconclusive (with --strict) or not
-comparable, 64 usage, 65 not a record, 69 target unavailable, 70 internal error, 130 interrupted.";
+comparable, 4 an agent was lost, 64 usage, 65 not a record, 69 target unavailable, 70 internal
+error, 130 interrupted.";
 
 pub(super) const BASELINE_HELP: &str = "\
 Examples:
@@ -173,6 +177,8 @@ pub(crate) struct CompareArgs {
     pub(crate) measure: MeasureArgs,
     #[command(flatten)]
     pub(crate) work: WorkArgs,
+    #[command(flatten)]
+    pub(crate) agents: AgentsArgs,
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
 }

@@ -96,6 +96,11 @@ impl Cli {
         {
             run.agents.words = judge::words_of(matches);
         }
+        if let Command::Compare(compare) = &mut cli.command
+            && let Some(matches) = matches.subcommand_matches("compare")
+        {
+            compare.agents.words = judge::words_of(matches);
+        }
         if let Command::Agents(AgentsCommandArgs {
             command: AgentsCommand::Manifest(manifest),
         }) = &mut cli.command

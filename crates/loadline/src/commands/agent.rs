@@ -1,4 +1,4 @@
-//! `loadline agent`, and `loadline run --agents`: load generators that run one plan together.
+//! `loadline agent`, and the part of other commands with `--agents`: load generators that run one plan together.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,17 +8,19 @@ use std::time::{Duration, Instant};
 use loadline_load::Control;
 use loadline_measure::Limit;
 use loadline_measure::agents::protocol::Outcome;
-use loadline_measure::gate;
 use loadline_measure::record::{LostAgent, Record};
 use rand::RngExt;
 
-use super::{merge, run, surroundings};
-use crate::args::{AgentArgs, DisplayArgs, LoginArgs, RunArgs, TlsArgs};
+use super::{merge, surroundings};
+use crate::args::{
+    AgentArgs, AgentsArgs, ConnectionArgs, DisplayArgs, LimitArgs, LoginArgs, ResultArgs, TlsArgs,
+};
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
-use crate::plan::{self, Membership, Outputs, Plan, SharedPlan};
+use crate::plan::{self, Membership, Plan, SharedPlan};
+use crate::printer::Printer;
 use crate::session::group::{AgentId, Group, Identity, Leading, Parting, Parts, Terms, listed};
-use crate::session::{self, Ending, Recorded, Results, Shell, finish};
+use crate::session::{self, Recorded, Shell};
 use crate::subjects;
 use crate::systems::coordinator::{Coordinator, digest_of};
 
@@ -53,64 +55,110 @@ pub(super) fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// `loadline run --agents`: the process of rank 0 makes the plan and prints the report; the others are agents.
-pub(super) fn lead(agents: u32, args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let tls = &args.connection.tls;
-    let membership = plan::resolve_membership(&args.agents.membership, tls, variable)?;
-    let group = plan::resolve_group(agents, &args.agents, membership.rank)?;
-    if membership.rank > 0 {
-        return follow(&Agent {
-            membership,
-            json: None,
-            login: &args.connection.login,
-            tls,
-            display: &args.results.display,
-        });
+/// A plan of several agents, as their command resolved it.
+pub(super) struct Joint<'a> {
+    pub(super) agents: &'a AgentsArgs,
+    pub(super) connection: &'a ConnectionArgs,
+    pub(super) limits: &'a LimitArgs,
+    pub(super) results: &'a ResultArgs,
+    pub(super) targets: &'a [String],
+    /// The arguments that say what is measured, as they would be typed.
+    pub(super) words: &'a [String],
+    /// The plan of a single load generator.
+    pub(super) plan: &'a Plan,
+}
+
+/// The end of a plan of several agents in this process.
+pub(super) enum Led {
+    /// There is nothing to report here.
+    Ended(ExitCode),
+    /// The agents measured.
+    Measured(Box<Together>),
+}
+
+/// The measurements of all agents.
+pub(super) struct Together {
+    /// Marked as cut short if an agent was lost.
+    pub(super) record: Record,
+    pub(super) limits: Vec<Limit>,
+    pub(super) printer: Printer,
+}
+
+/// Runs a plan of `agents` agents: the process of rank 0 publishes it and returns the common record; the others are agents.
+///
+/// # Errors
+/// A usage error for a plan that agents cannot share; [`Exit::Incomplete`] without a record.
+pub(super) fn lead(agents: u32, joint: &Joint<'_>) -> anyhow::Result<Led> {
+    let Joint {
+        connection: ConnectionArgs { login, tls, .. },
+        results,
+        ..
+    } = joint;
+    let membership = plan::resolve_membership(&joint.agents.membership, tls, variable)?;
+    let group = plan::resolve_group(agents, joint.agents, membership.rank)?;
+    if group.fewest < agents && joint.targets.len() > 1 {
+        return Err(Failure::usage(
+            "--degraded: a comparison needs the same load in all of its rounds; leave it out.",
+        )
+        .into());
     }
-    let around = surroundings();
-    let asked = plan::resolve(args, &around)?;
-    let shared = SharedPlan::of(args, &asked, &group, rand::rng().random())?;
-    let plan = shared.resolve(0, &args.connection.login, tls, &around)?;
-    let limits = plan::limits(&args.limits, &plan)?;
-    let outputs = Outputs::resolve(&args.results.outputs)?;
+    if membership.rank > 0 {
+        let display = &results.display;
+        let json = None;
+        let ended = follow(&Agent {
+            membership,
+            json,
+            login,
+            tls,
+            display,
+        });
+        return Ok(Led::Ended(ended?));
+    }
+    let entropy = rand::rng().random();
+    let shared = SharedPlan::of(joint.targets, joint.words, joint.plan, &group, entropy)?;
+    let plan = shared.resolve(0, login, tls, &surroundings())?;
+    let limits = plan::limits(joint.limits, &plan)?;
     let mut description = plan.describe_with(&limits);
     description.section("Agents");
     description.line(format!("{agents}, each with this plan and keys of its own"));
-    if args.results.plan.dry_run {
+    if results.plan.dry_run {
         files::print(&description.to_text())?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Led::Ended(ExitCode::SUCCESS));
     }
-    let shell = Shell::start_in_group(&args.results.display)?;
+    let shell = Shell::start_in_group(&results.display)?;
     shell.say_estimate(description.estimate());
     let (mut coordinator, run_id) = Coordinator::open(&membership)?;
-    refuse_coordinator(&asked, run_id.as_deref(), &membership, &shell.control)?;
+    refuse_coordinator(joint.plan, run_id.as_deref(), &membership, &shell.control)?;
     let json = shared.to_json();
     coordinator.publish(&json)?;
     let terms = Terms {
         agents,
         fewest: group.fewest,
-        cases: u32::try_from(plan.cases.len()).expect("a plan has few cases"),
+        cases: plan.starts(),
         plan: digest_of(&json),
         version: shared.version.clone(),
         join: membership.join,
         lease: group.lease,
     };
     let leading = Leading::start(coordinator.again()?, terms)?;
-    let id = AgentId {
+    let id = id_of(&membership, &shared);
+    let part = take_part(shell, &plan, coordinator, id.clone(), (&shared, &json))?;
+    Ok(Led::Measured(Box::new(Together {
+        record: common_record(&id, part, leading.finish())?,
+        limits,
+        printer: Printer::new(&results.display),
+    })))
+}
+
+/// The identity of this process in the run of `shared`.
+fn id_of(membership: &Membership, shared: &SharedPlan) -> AgentId {
+    AgentId {
         run: membership.run.clone(),
         own_run: plan::new_run_id(),
-        rank: 0,
-        agents,
-    };
-    let part = take_part(shell, &plan, coordinator, id.clone(), (&shared, &json))?;
-    let led = leading.finish();
-    let finishing = Finishing {
-        id,
-        outputs: &outputs,
-        limits: &limits,
-        args,
-    };
-    finishing.finish(part, led)
+        rank: membership.rank,
+        agents: shared.agents,
+        order: shared.seed,
+    }
 }
 
 /// Refuses a coordinator that is the target, or one of its servers. The target must be fit to be measured.
@@ -150,12 +198,7 @@ fn follow(agent: &Agent<'_>) -> anyhow::Result<ExitCode> {
     let json = await_plan(&mut coordinator, membership, &shell.control)?;
     let shared = SharedPlan::from_json(&json)?;
     let plan = shared.resolve(membership.rank, agent.login, agent.tls, &surroundings())?;
-    let id = AgentId {
-        run: membership.run.clone(),
-        own_run: plan::new_run_id(),
-        rank: membership.rank,
-        agents: shared.agents,
-    };
+    let id = id_of(membership, &shared);
     let part = take_part(shell, &plan, coordinator, id.clone(), (&shared, &json))?;
     if let (Some(output), Ok(recorded)) = (&output, &part.recorded) {
         write(output, &recorded.record)?;
@@ -263,78 +306,50 @@ fn take_part(
     })
 }
 
-/// The end of a run with several agents, on rank 0.
-struct Finishing<'a> {
-    id: AgentId,
-    outputs: &'a Outputs,
-    limits: &'a [Limit],
-    args: &'a RunArgs,
+/// The record of all agents after the end of the run: of the leader's own `part` and of what it collected.
+///
+/// # Errors
+/// [`Exit::Incomplete`] if there is none, because the coordinator was lost or no agent measured anything.
+fn common_record(id: &AgentId, part: Part, led: Parts) -> Result<Record, Failure> {
+    let Some(outcome) = led.outcome else {
+        if let Ok(recorded) = &part.recorded {
+            keep(id, &recorded.record)?;
+        }
+        return Err(Failure::new(
+            Exit::Incomplete,
+            "The coordinator was lost, so the agents stopped. Each kept its record in a file; \
+             `loadline merge FILE...` makes one of them.",
+        ));
+    };
+    if led.parts.is_empty() {
+        // An agent's own failure says more than that it failed.
+        part.recorded?;
+        return Err(Failure::new(
+            Exit::Incomplete,
+            format!("No agent measured anything: {}.", listed(&outcome.lost)),
+        ));
+    }
+    let mut record = merge::merged(&led.parts)?;
+    mark(&mut record, &outcome);
+    Ok(record)
 }
 
-impl Finishing<'_> {
-    fn finish(&self, part: Part, led: Parts) -> anyhow::Result<ExitCode> {
-        let Some(outcome) = led.outcome else {
-            if let Ok(recorded) = &part.recorded {
-                keep(&self.id, &recorded.record)?;
-            }
-            return Err(Failure::new(
-                Exit::Incomplete,
-                "The coordinator was lost, so the agents stopped. Each kept its record in a file; \
-                 `loadline merge FILE...` makes one of them.",
-            )
-            .into());
-        };
-        if led.parts.is_empty() {
-            // An agent's own failure says more than that it failed.
-            part.recorded?;
-            return Err(Failure::new(
-                Exit::Incomplete,
-                format!("No agent measured anything: {}.", listed(&outcome.lost)),
-            )
-            .into());
-        }
-        let printer = crate::printer::Printer::new(&self.args.results.display);
-        let mut record = merge::merged(&led.parts)?;
-        self.mark(&mut record, &outcome);
-        let is_complete = !outcome.is_stopped;
-        if is_complete {
-            let judged = gate::limits_of_cases(&record.cases, self.limits);
-            record.limits = loadline_report::rows(judged);
-        }
-        let recorded = Recorded {
-            record,
-            broken: None,
-        };
-        let Recorded { record, broken } = match is_complete {
-            true => recorded.refuse_errors(),
-            false => recorded,
-        };
-        let mut results = Results::of_record("run", &record, self.outputs, &printer)?;
-        results.broken = broken;
-        if !is_complete {
-            results.ending = Ending::answer("incomplete", Exit::Incomplete.code());
-        } else if !self.limits.is_empty() {
-            run::judge(&record.limits, self.args.strict, &mut results);
-        }
-        Ok(finish(&results, &printer))
-    }
-
-    /// Notes in the record which agents were lost.
-    fn mark(&self, record: &mut Record, outcome: &Outcome) {
-        record.lost_agents = outcome
-            .lost
-            .iter()
-            .map(|lost| LostAgent {
-                rank: lost.rank.into(),
-                reason: lost.to_string(),
-                run: lost.run.clone(),
-            })
-            .collect();
-        if outcome.is_stopped {
-            record.run.cut_short = true;
-            // Figures of a part of the load are no answer.
-            record.findings.clear();
-        }
+/// Notes in the record which agents were lost.
+fn mark(record: &mut Record, outcome: &Outcome) {
+    record.lost_agents = outcome
+        .lost
+        .iter()
+        .map(|lost| LostAgent {
+            rank: lost.rank.into(),
+            reason: lost.to_string(),
+            run: lost.run.clone(),
+        })
+        .collect();
+    if outcome.is_stopped {
+        record.run.cut_short = true;
+        // Figures of a part of the load are no answer.
+        record.findings.clear();
+        record.comparisons.clear();
     }
 }
 

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use loadline_measure::gate::{self, BaselineRun, Judged, Thresholds};
 use loadline_measure::{Limit, Record};
 
+use super::agent::{self, Joint, Led, Together};
 use super::surroundings;
-use crate::args::CompareArgs;
+use crate::args::{CompareArgs, ConnectionArgs};
 use crate::commands::judging::{self, Answer};
 use crate::exit::Failure;
 use crate::files;
@@ -24,6 +25,10 @@ pub(super) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
         return targets(args);
     };
     match (is_record(&args.a), is_record(b)) {
+        (true, true) if args.agents.agents.is_some() => Err(Failure::usage(
+            "--agents: agents measure, and these are two records; name two running servers.",
+        )
+        .into()),
         (true, true) if args.like_config.is_none() => records(&args, b.as_ref()),
         (false, false) => targets(args),
         _ => Err(Failure::usage(format!(
@@ -41,13 +46,13 @@ pub(super) fn is_record(text: &str) -> bool {
 }
 
 fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
+    if let Some(agents) = args.agents.agents {
+        return together(agents, args);
+    }
     let asked = args.judge.results.clone();
     let answer = Answer::new(NAME, &args.judge)?;
     let limits = args.judge.limits.clone();
-    let thresholds = Thresholds {
-        work: args.work.rules(),
-        ..Thresholds::default()
-    };
+    let thresholds = thresholds(&args);
     let mut plan = plan::resolve_compare(args, &surroundings())?;
     let limits = plan::limits(&limits, &plan)?;
     let Some(shell) = Shell::start_unless_dry(&asked.plan, &asked.display, &plan.describe())?
@@ -68,6 +73,58 @@ fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
         record.judgement = Some(loadline_report::judgement(judged));
     }
     Ok(answer.give(record, recorded.broken, &shell.printer)?)
+}
+
+/// The comparison of two running targets by several agents.
+fn together(agents: u32, args: CompareArgs) -> anyhow::Result<ExitCode> {
+    let other = match (&args.like_config, &args.work.profile) {
+        (Some(_), _) => Some("--like-config starts servers"),
+        (None, Some(_)) => Some("--profile counts instructions of servers that Loadline starts"),
+        (None, None) => None,
+    };
+    if let Some(other) = other {
+        return Err(Failure::usage(format!(
+            "--agents: agents measure running servers, and {other}; leave it out."
+        ))
+        .into());
+    }
+    let answer = Answer::new(NAME, &args.judge)?;
+    let thresholds = thresholds(&args);
+    let (results, limits) = (args.judge.results.clone(), args.judge.limits.clone());
+    let targets: Vec<String> = [&args.a].into_iter().chain(&args.b).cloned().collect();
+    let (asked, measure) = (args.agents.clone(), &args.measure);
+    let connection: ConnectionArgs = measure.connection.clone();
+    let plan = plan::resolve_compare(args, &surroundings())?;
+    let words = [&asked.words[..], &plan.joint_lengths(&asked.words)].concat();
+    let joint = Joint {
+        agents: &asked,
+        connection: &connection,
+        limits: &limits,
+        results: &results,
+        targets: &targets,
+        words: &words,
+        plan: &plan,
+    };
+    let Together {
+        mut record,
+        limits,
+        printer,
+    } = match agent::lead(agents, &joint)? {
+        Led::Ended(code) => return Ok(code),
+        Led::Measured(together) => *together,
+    };
+    if !record.run.cut_short {
+        let judged = judge(&record, &limits, &thresholds)?;
+        record.judgement = Some(loadline_report::judgement(judged));
+    }
+    Ok(answer.give(&record, None, &printer)?)
+}
+
+fn thresholds(args: &CompareArgs) -> Thresholds {
+    Thresholds {
+        work: args.work.rules(),
+        ..Thresholds::default()
+    }
 }
 
 /// Judges the pairs of the record, and the limits for B, whose cases come last.

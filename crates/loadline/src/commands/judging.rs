@@ -55,6 +55,9 @@ impl Answer {
     ) -> Result<ExitCode, Failure> {
         let mut results = Results::of_record(self.name, record, &self.outputs, printer)?;
         results.broken = broken;
+        if record.run.cut_short && !record.lost_agents.is_empty() {
+            results.ending = Ending::incomplete();
+        }
         if let Some(judgement) = &record.judgement {
             let asked = Asked {
                 command: self.name,

@@ -47,7 +47,13 @@ fn manifest(args: &ManifestArgs) -> Result<String, Failure> {
     plan::check_shown_coordinator(url)?;
     let group = plan::resolve_group(agents, &measured.agents, 0)?;
     let resolved = plan::resolve(measured, &surroundings())?;
-    let shared = SharedPlan::of(measured, &resolved, &group, 0)?;
+    let shared = SharedPlan::of(
+        &measured.targets,
+        &measured.agents.words,
+        &resolved,
+        &group,
+        0,
+    )?;
     let mut words = vec!["run".to_owned()];
     words.extend(shared.command());
     words.extend([format!("--agents={agents}"), format!("--coordinator={url}")]);

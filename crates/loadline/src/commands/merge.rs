@@ -12,6 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::files;
 use crate::plan::{self, Outputs};
 use crate::printer::Printer;
+use crate::recording;
 use crate::secret;
 use crate::session::{Ending, Results, finish};
 
@@ -26,7 +27,7 @@ pub(super) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let printer = Printer::new(&args.display);
     let mut results = Results::of_record("merge", &record, &outputs, &printer)?;
     results.ending = match record.run.cut_short {
-        true => Ending::answer("incomplete", Exit::Incomplete.code()),
+        true => Ending::incomplete(),
         false => Ending::done(),
     };
     Ok(finish(&results, &printer))
@@ -48,7 +49,22 @@ pub(super) fn merged(parts: &[Part]) -> Result<Record, Failure> {
         .doctor
         .extend(loadline_report::findings(merged.found));
     record.findings = loadline_report::case_findings(&record.cases);
+    compare_targets(&mut record)?;
     Ok(record)
+}
+
+/// Compares the targets of each case with the first one.
+fn compare_targets(record: &mut Record) -> Result<(), Failure> {
+    let mut first = 0;
+    for index in 0..record.cases.len() {
+        if record.cases[index].subject.name == record.cases[0].subject.name {
+            first = index;
+            continue;
+        }
+        recording::compare(record, first, index)
+            .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+    }
+    Ok(())
 }
 
 fn part(path: &Path) -> Result<Part, Failure> {

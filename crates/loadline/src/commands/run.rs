@@ -4,19 +4,23 @@ use std::process::ExitCode;
 
 use loadline_measure::gate::{self, Outcome, Row, RowVerdict};
 
-use super::{agent, surroundings};
+use super::agent::{self, Joint, Led, Together};
+use super::surroundings;
 use crate::args::RunArgs;
-use crate::plan;
-use crate::session::{self, Ending, Results};
+use crate::plan::{self, Outputs, Plan};
+use crate::session::{self, Ending, Recorded, Results};
+
+/// The name of the command in its last line.
+const NAME: &str = "run";
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    if let Some(agents) = args.agents.agents {
-        return agent::lead(agents, args);
-    }
     let plan = plan::resolve(args, &surroundings())?;
+    if let Some(agents) = args.agents.agents {
+        return together(agents, args, &plan);
+    }
     let limits = plan::limits(&args.limits, &plan)?;
     session::execute(
-        "run",
+        NAME,
         &args.results,
         &plan.describe_with(&limits),
         |shell| {
@@ -31,6 +35,46 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             }
         },
     )
+}
+
+/// The run of several agents.
+fn together(agents: u32, args: &RunArgs, plan: &Plan) -> anyhow::Result<ExitCode> {
+    let outputs = Outputs::resolve(&args.results.outputs)?;
+    let joint = Joint {
+        agents: &args.agents,
+        connection: &args.connection,
+        limits: &args.limits,
+        results: &args.results,
+        targets: &args.targets,
+        words: &args.agents.words,
+        plan,
+    };
+    let Together {
+        record,
+        limits,
+        printer,
+    } = match agent::lead(agents, &joint)? {
+        Led::Ended(code) => return Ok(code),
+        Led::Measured(together) => *together,
+    };
+    let mut recorded = Recorded {
+        record,
+        broken: None,
+    };
+    let is_complete = !recorded.is_cut_short();
+    if is_complete {
+        let judged = gate::limits_of_cases(&recorded.record.cases, &limits);
+        recorded.record.limits = loadline_report::rows(judged);
+        recorded = recorded.refuse_errors();
+    }
+    let mut results = Results::of_record(NAME, &recorded.record, &outputs, &printer)?;
+    results.broken = recorded.broken;
+    if !is_complete {
+        results.ending = Ending::incomplete();
+    } else if !limits.is_empty() {
+        judge(&recorded.record.limits, args.strict, &mut results);
+    }
+    Ok(session::finish(&results, &printer))
 }
 
 /// Ends the run with the outcome of its limits.

@@ -7,7 +7,7 @@ use loadline_measure::agents::protocol::LEASE;
 use serde::{Deserialize, Serialize};
 
 use super::{Plan, RoundParts, RoundsEnd, Surroundings, TlsFiles, resolve};
-use crate::args::{AgentsArgs, LoginArgs, MeasureArgs, MembershipArgs, RunArgs, TlsArgs};
+use crate::args::{AgentsArgs, LoginArgs, MeasureArgs, MembershipArgs, TlsArgs};
 use crate::exit::Failure;
 use crate::files;
 use crate::secret::{Secret, redact_argument};
@@ -92,8 +92,10 @@ pub(crate) struct SharedPlan {
     nonce: u64,
     pub(crate) agents: u32,
     lease_ms: u64,
-    seed: u64,
-    target: String,
+    /// Determines the order of targets in each round, and the seeds of the agents.
+    pub(crate) seed: u64,
+    /// One target, or several that are compared.
+    targets: Vec<String>,
     /// The arguments that say what is measured, as they would be typed.
     words: Vec<String>,
 }
@@ -234,22 +236,18 @@ pub(crate) fn resolve_group(agents: u32, args: &AgentsArgs, rank: u32) -> Result
 }
 
 impl SharedPlan {
-    /// The plan of `args`, resolved as `plan`, for the agents of `group`.
+    /// The plan of `targets` and the arguments `words`, resolved as `plan`, for the agents of `group`.
     ///
     /// # Errors
     /// A usage error for a plan that agents cannot share.
     pub(crate) fn of(
-        args: &RunArgs,
+        targets: &[String],
+        words: &[String],
         plan: &Plan,
         group: &Group,
         entropy: u64,
     ) -> Result<Self, Failure> {
-        let [target] = &args.targets[..] else {
-            return Err(Failure::usage(
-                "--agents: the agents of a run measure one target; name one TARGET.",
-            ));
-        };
-        let mut words: Vec<String> = args.agents.words.clone();
+        let mut words = words.to_vec();
         words.retain(|word| is_shared(word));
         // The default number of threads depends on the machine.
         if !words.iter().any(|word| word.starts_with("--threads=")) {
@@ -261,7 +259,7 @@ impl SharedPlan {
             agents: group.agents,
             lease_ms: u64::try_from(group.lease.as_millis()).unwrap_or(u64::MAX),
             seed: plan.seed,
-            target: target.clone(),
+            targets: targets.to_vec(),
             words,
         };
         shared.check()?;
@@ -328,12 +326,19 @@ impl SharedPlan {
                 self.lease_ms
             )));
         }
-        refuse_target(&self.target)
+        if self.targets.is_empty() {
+            return Err(Failure::usage(
+                "--agents: agents start no servers; name a TARGET, such as redis://HOST:PORT.",
+            ));
+        }
+        self.targets
+            .iter()
+            .try_for_each(|target| refuse_target(target))
     }
 
-    /// The target, and the arguments that say what is measured.
+    /// The targets, and the arguments that say what is measured.
     pub(crate) fn command(&self) -> impl Iterator<Item = String> {
-        std::iter::once(&self.target).chain(&self.words).cloned()
+        self.targets.iter().chain(&self.words).cloned()
     }
 
     /// Time without a message after which an agent is lost.
@@ -358,7 +363,7 @@ impl SharedPlan {
         }
         let measure = MeasureArgs::from_words(&self.words)
             .map_err(|why| Failure::usage(format!("The plan of the run cannot be read: {why}")))?;
-        let mut args = measure.over(vec![self.target.clone()]);
+        let mut args = measure.over(self.targets.clone());
         args.connection.login = login.clone();
         args.connection.tls = tls.clone();
         let mut plan = resolve(&args, around)?;
@@ -374,6 +379,19 @@ impl SharedPlan {
             }
         }
         Ok(plan)
+    }
+}
+
+impl Plan {
+    /// The number of times that the agents of a group start together: for each block if targets are compared, otherwise
+    /// for each case.
+    pub(crate) fn starts(&self) -> u32 {
+        let blocks = match u32::try_from(self.targets.len()) {
+            Ok(0 | 1) => 1,
+            targets => targets.unwrap_or(u32::MAX).saturating_mul(self.rounds),
+        };
+        let cases = u32::try_from(self.cases.len()).unwrap_or(u32::MAX);
+        cases.saturating_mul(blocks)
     }
 }
 
@@ -449,7 +467,8 @@ mod tests {
         };
         let around = Surroundings::of_tests();
         let group = resolve_group(3, &args.agents, 0)?;
-        SharedPlan::of(&args, &resolve(&args, &around)?, &group, 1)
+        let plan = resolve(&args, &around)?;
+        SharedPlan::of(&args.targets, &args.agents.words, &plan, &group, 1)
     }
 
     fn of_rank(plan: &SharedPlan, rank: u32) -> Result<Plan, Failure> {
@@ -483,6 +502,15 @@ mod tests {
     }
 
     #[test]
+    fn targets_of_agents_start_block_by_block_in_one_order() {
+        let one = shared(&["redis://db", "--rounds", "7"]).unwrap();
+        let cases = of_rank(&one, 0).unwrap().cases.len();
+        assert_eq!(of_rank(&one, 0).unwrap().starts() as usize, cases);
+        let two = shared(&["redis://a", "redis://b", "--rounds", "7"]).unwrap();
+        assert_eq!(of_rank(&two, 1).unwrap().starts() as usize, cases * 2 * 7);
+    }
+
+    #[test]
     fn random_arrivals_of_agents_need_no_offset() {
         let words = ["redis://db", "--rate", "3000", "--arrivals", "poisson"];
         let plan = of_rank(&shared(&words).unwrap(), 2).unwrap();
@@ -508,7 +536,7 @@ mod tests {
             ("redis://ann:hunter2@db", "--verify"),
         ] {
             let bad = SharedPlan {
-                target: target.to_owned(),
+                targets: vec!["redis://db".to_owned(), target.to_owned()],
                 words: vec!["--workload=get".to_owned(), word.to_owned()],
                 ..good.clone()
             };

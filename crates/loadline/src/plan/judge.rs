@@ -16,7 +16,10 @@ use super::{
 use crate::args::{CompareArgs, Instructions, MeasureArgs};
 use crate::exit::Failure;
 use crate::spelling::{Configuration, Copied, Program, Setting, Target, is_left_out};
+use crate::units::duration_text;
 
+/// The block of a comparison by several agents, whose common start takes as long.
+const JOINT_BLOCK: Duration = Duration::from_millis(500);
 /// The longest block of a comparison or a baseline: twice the time after which a median is not dominated by
 /// momentary effects. On an idle machine, the blocks of a comparison end earlier, with enough operations.
 const BLOCK: Duration = Duration::from_millis(100);
@@ -234,6 +237,23 @@ impl Plan {
         self
     }
 
+    /// The lengths of a comparison by several agents that the arguments `typed` leave open, as they would be typed.
+    pub(crate) fn joint_lengths(&self, typed: &[String]) -> Vec<String> {
+        let is_typed = |flag: &str| typed.iter().any(|word| word.starts_with(flag));
+        let mut lengths = Vec::new();
+        if !is_typed("--rounds=") {
+            lengths.push(format!("--rounds={}", self.rounds));
+        }
+        if !is_typed("--warmup=") {
+            lengths.push(format!("--warmup={}", duration_text(self.warmup)));
+        }
+        if !is_typed("--ops=") && !is_typed("--duration=") {
+            let time = duration_text(JOINT_BLOCK * self.rounds);
+            lengths.push(format!("--duration={time}"));
+        }
+        lengths
+    }
+
     /// Plans `least` rounds, unless the arguments say otherwise or fewer fit.
     fn lay_out(&mut self, asked: Asked, least: u32) {
         if !asked.warmup && !asked.length {
@@ -348,6 +368,8 @@ mod tests {
     fn running_servers_are_not_restarted() {
         let plan = plan(&["redis://one", "redis://other"]);
         assert_eq!((plan.schedule.generations, plan.rounds), (1, 10));
+        let lengths = ["--rounds=10", "--warmup=100ms", "--duration=5s"];
+        assert_eq!(plan.joint_lengths(&[]), lengths);
         assert_eq!(plan.most_rounds(), 20, "four cases share 80 rounds");
         let one = self::plan(&["redis://one", "redis://other", "--workload", "get"]);
         assert_eq!(one.most_rounds(), 40);
@@ -357,6 +379,8 @@ mod tests {
     fn explicit_options_override_the_plan() {
         let plan = plan(&["embedded", "embedded", "--rounds", "5", "--duration", "1s"]);
         assert_eq!((plan.rounds, plan.most_rounds()), (5, 5));
+        let words = plan.joint_lengths(&["--rounds=5".into(), "--duration=1s".into()]);
+        assert_eq!(words, ["--warmup=250ms"]);
         let plan = self::plan(&["embedded", "embedded", "--duration", "400ms"]);
         assert_eq!(plan.rounds, 8, "blocks are not shorter than 50 ms");
         assert!(plan.schedule.has_reference());

@@ -31,6 +31,11 @@ impl Ending {
         Self::of("interrupted", Exit::Interrupted.code())
     }
 
+    /// The result of a run without all of its agents.
+    pub(crate) fn incomplete() -> Self {
+        Self::answer("incomplete", Exit::Incomplete.code())
+    }
+
     fn of(words: &str, code: u8) -> Self {
         Self {
             words: words.to_owned(),

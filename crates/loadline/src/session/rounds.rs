@@ -5,6 +5,7 @@ use std::time::Duration;
 use loadline_load::runner::{self, Event, Measured, Rounds, Subject};
 use loadline_measure::doctor::Observed;
 
+use super::group::Block;
 use super::tally::{Tally, are_precise};
 use super::{Recorded, Session, Shell, note_steal, record, work};
 use crate::exit::{Exit, Failure};
@@ -180,6 +181,8 @@ impl Measuring<'_, '_> {
             names.push("the reference");
         }
         let (first, last) = plan.rounds_of(generation);
+        let group = session.shell.group.as_ref();
+        let order = group.map_or(plan.seed, |group| group.id().order);
         let rounds = Rounds {
             stops: (first..last).map(|round| plan.block(case, round)).collect(),
             warmup: if case.warms_up() {
@@ -187,6 +190,7 @@ impl Measuring<'_, '_> {
             } else {
                 Duration::ZERO
             },
+            order: order.wrapping_add(u64::from(generation)),
             seed: plan.seed.wrapping_add(u64::from(generation)),
         };
         let mut subjects: Vec<&mut dyn Subject> = subjects
@@ -201,7 +205,7 @@ impl Measuring<'_, '_> {
             &rounds,
             &session.shell.control,
             &mut |event| {
-                self.gather(event, index, case);
+                self.gather(event, index, targets);
                 self.show(event, case, &names, first);
             },
             &|measured| {
@@ -223,13 +227,22 @@ impl Measuring<'_, '_> {
         Ok((with_gaps(measured, opened, case), broken))
     }
 
-    /// In a group, makes the first block of a case start together with those of the other load generators.
-    fn gather(&self, event: Event, index: usize, case: &Case) {
+    /// In a group, makes the first block of a case start together with those of the other load generators, and each block
+    /// if there are several `targets`.
+    fn gather(&self, event: Event, case: usize, targets: usize) {
         let shell = self.session.shell;
-        if let (Event::Begin { round: 0, .. }, Some(group)) = (event, &shell.group) {
+        let Event::Begin { round, subject } = event else {
+            return;
+        };
+        if let Some(group) = shell.group.as_ref().filter(|_| round == 0 || targets > 1) {
             let id = group.id();
-            let offset = case.offset_of(id.rank, id.agents);
-            group.await_start(index, offset, &shell.control);
+            let offset = self.session.plan.cases[case].offset_of(id.rank, id.agents);
+            let block = Block {
+                case,
+                round,
+                target: subject,
+            };
+            group.await_start(block, offset, &shell.control);
             if let Some(live) = &shell.control.live {
                 live.measure(true);
             }
@@ -256,6 +269,11 @@ impl Measuring<'_, '_> {
     fn add(&mut self, index: usize, case: &Case, opened: &[Opened]) -> Result<(), Failure> {
         let tally = std::mem::take(&mut self.tallies[index]);
         let plan = self.session.plan;
+        // The parts of a group have the same cases in the same places, as far as each got.
+        let lacks_one = tally.measured.iter().any(|of| of.blocks.is_empty());
+        if self.session.shell.group.is_some() && lacks_one {
+            return Ok(());
+        }
         let record = &mut self.session.record;
         let first = record.cases.len();
         for ((target, measured), around) in opened.iter().zip(&tally.measured).zip(tally.around) {

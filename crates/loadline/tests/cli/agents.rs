@@ -6,7 +6,7 @@ use std::time::Instant;
 use loadline_measure::record::Record;
 
 use crate::redis::Redis;
-use crate::util::{Dir, Ended, PATIENCE, signal, wait_until};
+use crate::util::{Dir, Ended, PATIENCE, Serving, signal, wait_until};
 
 const SECRET: &str = "a secret of many letters\n";
 const PLAN: [&str; 12] = [
@@ -180,6 +180,46 @@ fn killed_agent_stops_the_run_and_no_figure_is_a_result() {
     assert!(record.cases[0].ops > 100);
 }
 
+/// Nanoseconds of CPU time of the thread that talks to the coordinator.
+fn reporting_ns(agent: &Child) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", agent.id())).unwrap();
+    let read = |task: &std::fs::DirEntry, file: &str| {
+        std::fs::read_to_string(task.path().join(file)).unwrap_or_default()
+    };
+    let mut tasks = tasks.map(Result::unwrap);
+    let thread = tasks.find(|task| read(task, "comm").trim() == "member");
+    let times = read(&thread.expect("an agent has it"), "schedstat");
+    times.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Prints the share of a CPU that reports take; docs/scale.md has that of an optimized build.
+#[test]
+fn agent_spends_little_of_a_cpu_on_its_reports() {
+    const REPORTS: u64 = 10;
+    let site = Site::new();
+    let words = ["--rate", "2000", "--duration", "60s", "--lease", PATIENT];
+    let mut leader = site.lead("2", &words);
+    let mut agent = site.agent("1");
+    wait_until("both measure", || site.target.calls("get") > 1_000);
+    let reports = || site.coordinator.length_of("loadline:agents:test-1:reports");
+    let (reports_before, before) = (reports(), reporting_ns(&agent));
+    // Those of the leader are among them.
+    wait_until("both report", || reports() >= reports_before + 2 * REPORTS);
+    let each_ns = (reporting_ns(&agent) - before) / REPORTS;
+    println!("{} us per report and second", each_ns / 1_000);
+    // Half a percent of the CPU time of a second, and five times that without optimization.
+    let most_ns = if cfg!(debug_assertions) {
+        25_000_000
+    } else {
+        5_000_000
+    };
+    assert!(each_ns <= most_ns, "{each_ns} ns");
+    for process in [&mut leader, &mut agent] {
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+}
+
 #[test]
 fn degraded_run_goes_on_and_says_so() {
     let site = Site::new();
@@ -259,6 +299,67 @@ fn agent_refuses_a_plan_that_is_not_signed_with_its_secret() {
     leader.wait().unwrap();
 }
 
+/// One of the servers burns CPU time in each command.
+#[test]
+fn agents_compare_two_targets_round_by_round() {
+    let site = Site::new();
+    let slow = Serving::embedded(&site.dir, &["--burn-per-command", "300us"]);
+    let (fast, slow) = (site.target.url(), format!("redis://{}", slow.address));
+    let words = [
+        "compare",
+        &fast,
+        &slow,
+        "--agents",
+        "2",
+        "--rank",
+        "0",
+        "--json",
+        "all.json",
+        "--workload",
+        "get",
+        "--connections",
+        "1",
+        "--threads",
+        "1",
+        "--keys",
+        "100",
+        "--duration",
+        "2s",
+        "--rounds",
+        "10",
+        "--lease",
+        PATIENT,
+    ];
+    let (leader, agent) = (site.start(&words), site.agent("1"));
+    assert_eq!(end(agent).succeeded(), "");
+    let ended = end(leader);
+    assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
+    assert!(
+        ended.stdout.ends_with("loadline: compare: critical (2)"),
+        "{}",
+        ended.stdout
+    );
+    let record = site.record();
+    assert_eq!((record.cases.len(), record.agents.len()), (2, 2));
+    let p50 = record
+        .comparisons
+        .iter()
+        .find(|pair| pair.metric.contains("p50"));
+    let p50 = p50.expect("medians are compared");
+    assert_eq!((p50.a, p50.b), (0, 1));
+    // A block in which a busy machine ran too few operations has no median.
+    assert!(p50.rounds > 5 && p50.ratio > 2.0, "{p50:?}");
+    // Both agents measured the same target at the same time.
+    for case in &record.cases {
+        assert_eq!(case.rounds.len(), 10);
+        assert!(
+            case.rounds
+                .iter()
+                .all(|round| round.duration_ns < 1_000_000_000)
+        );
+    }
+}
+
 #[test]
 fn plans_that_agents_cannot_share_are_refused() {
     let site = Site::new();
@@ -271,7 +372,13 @@ fn plans_that_agents_cannot_share_are_refused() {
         let words: Vec<&str> = words.iter().copied().chain(own).collect();
         site.dir.run(&words).failed(64, why);
     };
-    refused(&["run"], "name one TARGET");
+    refused(&["run"], "name a TARGET");
+    refused(
+        &["run", "redis://db", "redis://other", "--degraded", "1"],
+        "needs the same load in all of its rounds",
+    );
+    refused(&["compare", "redis://db", "embedded"], "cannot be shared");
+    refused(&["compare", "a.json", "b.json"], "name two running servers");
     refused(&["run", "embedded"], "cannot be shared");
     refused(&["run", "redis://ann:hunter2@db"], "holds no credentials");
     site.dir

@@ -1,7 +1,6 @@
 //! A real redis-server for a test, ended with it.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
@@ -17,9 +16,15 @@ pub(crate) struct Redis {
 
 impl Redis {
     pub(crate) fn start(settings: &[&str]) -> Self {
+        Self::start_as(|server| server, settings)
+    }
+
+    /// Starts it by the command that `wrap` makes of its own.
+    pub(crate) fn start_as(wrap: impl FnOnce(Command) -> Command, settings: &[&str]) -> Self {
         let port = Port::reserve();
         let dir = Dir::new();
-        let process = Command::new("redis-server")
+        let mut server = Command::new("redis-server");
+        server
             .args([
                 "--port",
                 &port.to_string(),
@@ -30,7 +35,8 @@ impl Redis {
             ])
             .args(["--save", "", "--appendonly", "no"])
             .args(settings)
-            .current_dir(dir.path())
+            .current_dir(dir.path());
+        let process = wrap(server)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
@@ -92,6 +98,13 @@ impl Redis {
         self.ask(command).contains(part)
     }
 
+    /// The number of entries of the stream `key`.
+    pub(crate) fn length_of(&self, key: &str) -> u64 {
+        let text = self.ask(&format!("XLEN {key}"));
+        let number = text.lines().next().and_then(|line| line.strip_prefix(':'));
+        number.unwrap().parse().unwrap()
+    }
+
     /// Its name in a cluster.
     pub(crate) fn id(&self) -> String {
         let text = self.ask("CLUSTER MYID");
@@ -103,7 +116,8 @@ impl Redis {
     }
 
     fn ask(&self, command: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
+        // Also from another network namespace.
+        let mut stream = UnixStream::connect(self.dir.path().join("redis.sock")).unwrap();
         let request = format!("{command}\r\nQUIT\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut text = String::new();

@@ -8,7 +8,8 @@
 //! leader          Beat, Beat, ......... Arm 0, Beat, Beat, .........., Arm 1, ..., Done or Stop
 //! ```
 //!
-//! All agents begin a case at one time of the coordinator's clock. An agent that is silent for its lease is lost, which
+//! All agents begin a case at one time of the coordinator's clock. If the plan compares targets, each of its blocks is a case
+//! here. An agent that is silent for its lease is lost, which
 //! stops the run unless fewer agents are allowed, and an agent that cannot renew its lease stops by itself. Messages are
 //! numbered by their sender: duplicates are ignored, and a message that overtook others waits for them.
 //!

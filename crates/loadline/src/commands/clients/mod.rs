@@ -277,6 +277,7 @@ impl<'c> Comparison<'c> {
             } else {
                 Duration::ZERO
             },
+            order: base.seed,
             seed: base.seed,
         };
         let mut subjects: Vec<&mut dyn Subject> = entrants

@@ -223,6 +223,7 @@ impl Examination<'_> {
         let rounds = Rounds {
             stops: (0..base.rounds).map(stop).collect(),
             warmup: base.warmup,
+            order: base.seed,
             seed: base.seed,
         };
         let mut subjects: Vec<&mut dyn Subject> = subjects

@@ -91,6 +91,7 @@ impl Blocks {
         let rounds = Rounds {
             stops: stops.collect(),
             warmup: Duration::ZERO,
+            order: self.seed,
             seed: self.seed,
         };
         let mut runnable: Vec<&mut dyn Subject> = subjects

@@ -67,6 +67,7 @@ impl Walk<'_> {
             rounds: Rounds {
                 stops: load.stops(window_gets),
                 warmup: Duration::ZERO,
+                order: plan.seed,
                 seed: plan.seed,
             },
             progress: Arc::clone(&self.progress),

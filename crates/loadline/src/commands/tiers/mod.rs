@@ -189,6 +189,7 @@ impl Walk<'_> {
                     .map(|round| plan.block(&cases[0], round))
                     .collect(),
                 warmup: plan.warmup,
+                order: plan.seed,
                 seed: plan.seed,
             },
             progress: Arc::clone(&self.progress),

@@ -26,6 +26,8 @@ pub(crate) struct AgentId {
     pub(crate) own_run: String,
     pub(crate) rank: u32,
     pub(crate) agents: u32,
+    /// Determines the order of targets in each round, the same for all agents.
+    pub(crate) order: u64,
 }
 
 /// The membership of this run in a group.
@@ -33,7 +35,18 @@ pub(crate) struct AgentId {
 pub(crate) struct Group {
     id: AgentId,
     shared: Arc<Shared>,
+    /// The block that started last, and the number of starts before it.
+    last_start: Mutex<Option<(Block, u32)>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// A block that starts together with those of the other agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) case: usize,
+    pub(crate) round: usize,
+    /// Index of the target.
+    pub(crate) target: usize,
 }
 
 /// The end of a membership.
@@ -105,14 +118,15 @@ impl Group {
         Ok(Self {
             id,
             shared,
+            last_start: Mutex::default(),
             thread: Mutex::new(Some(thread)),
         })
     }
 
-    /// Waits until all agents are ready for a case, and makes the next block start with theirs, later by `offset`.
-    /// Returns at once when the group has stopped; the run is then interrupted.
-    pub(crate) fn await_start(&self, case: usize, offset: Duration, control: &Control) {
-        let case = u32::try_from(case).unwrap_or(u32::MAX);
+    /// Waits until all agents are ready, and makes the next block, `block`, start with theirs, later by `offset`. Returns at
+    /// once when the group has stopped; the run is then interrupted.
+    pub(crate) fn await_start(&self, block: Block, offset: Duration, control: &Control) {
+        let case = self.number_of(block);
         let mut state = self.shared.lock();
         state.ready = Some(case);
         while !control.interrupted() {
@@ -126,6 +140,19 @@ impl Group {
                 .wait_timeout(state, Duration::from_millis(20));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// The number of the start of `block`. A block can be announced twice.
+    fn number_of(&self, block: Block) -> u32 {
+        let last = self.last_start.lock();
+        let mut last = last.unwrap_or_else(PoisonError::into_inner);
+        let number = match *last {
+            None => 0,
+            Some((same, number)) if same == block => number,
+            Some((_, number)) => number + 1,
+        };
+        *last = Some((block, number));
+        number
     }
 
     /// The reason why the group stopped before its plan was done, if it did.
