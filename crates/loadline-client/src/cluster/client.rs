@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::runtime;
-use tokio::time::{sleep, timeout_at};
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout, timeout_at};
 
 use super::batch::{Batch, Group, Next};
 use super::builder::{Builder, Plain};
@@ -45,6 +46,12 @@ pub(super) struct Hub {
     pub(super) asked: tokio::sync::Mutex<Throttle>,
     /// Whether a task is about to ask for the map.
     pub(super) asking: AtomicBool,
+    /// Number of requests that wait for a node.
+    pub(super) waiting: AtomicUsize,
+    /// Whether a task asks for the map as long as there are any.
+    pub(super) watching: AtomicBool,
+    /// Wakes requests when a slot has another master.
+    changed: Notify,
     /// The runtime of all connections. Handles may be used on other runtimes, which may end before.
     pub(super) runtime: runtime::Handle,
 }
@@ -78,6 +85,9 @@ impl Cluster {
             turn: AtomicU64::new(0),
             asked: tokio::sync::Mutex::default(),
             asking: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
+            watching: AtomicBool::new(false),
+            changed: Notify::new(),
             runtime: current_runtime()?,
         });
         shared.refresh().await?;
@@ -232,6 +242,7 @@ impl Hub {
     /// Sends a request in rounds until all of its commands are answered or given up.
     async fn execute(self: &Arc<Self>, plan: &Plan) -> Vec<Outcome> {
         let mut batch = Batch::new(plan, &self.plain.config, Instant::now());
+        let mut waits = None;
         loop {
             let now = Instant::now();
             let groups = batch.groups(&self.topology(), self.plain.from, self.turn(), now);
@@ -249,11 +260,15 @@ impl Hub {
                     return batch.finish();
                 }
                 Next::Again(pause) => {
+                    let changed = self.changed.notified();
                     if troubled {
+                        waits.get_or_insert_with(|| self.wait_for_node());
                         self.refresh_until(batch.deadline()).await;
+                        self.watch();
                     }
                     if !pause.is_zero() {
-                        sleep(pause).await;
+                        // Another master ends the pause.
+                        let _ = timeout(pause, changed).await;
                     }
                 }
             }
@@ -318,7 +333,10 @@ impl Hub {
     pub(super) fn install(&self, mut topology: Topology) {
         topology.prefer(&self.plain.near);
         let topology = Arc::new(topology);
-        *lock(&self.topology) = Arc::clone(&topology);
+        let before = std::mem::replace(&mut *lock(&self.topology), Arc::clone(&topology));
+        if !topology.has_masters_of(&before) {
+            self.changed.notify_waiters();
+        }
         lock(&self.connections).retain(|node, _| topology.nodes().any(|known| known == node));
     }
 

@@ -2,19 +2,26 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout, timeout_at};
+use tokio::time::{sleep, sleep_until, timeout_at};
 
 use super::client::Hub;
-use super::survey::{Survey, THROTTLE};
+use super::survey::{Survey, THROTTLE, grace};
 use super::topology::Node;
 use super::view::{View, question};
 use crate::Error;
 
-/// Time that the other nodes have to contradict the first answer.
-const GRACE: Duration = Duration::from_millis(50);
+/// A request that waits for a node.
+#[derive(Debug)]
+pub(super) struct WaitsForNode<'h>(&'h Hub);
+
+impl Drop for WaitsForNode<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
 
 impl Hub {
     /// Asks for the map, unless another task has just done so.
@@ -28,8 +35,10 @@ impl Hub {
         if !asked.is_due(begun) {
             return Ok(());
         }
+        // The wait for the lock is over.
+        let begun = Instant::now();
         let view = self.ask().await;
-        asked.asked(Instant::now());
+        asked.asked(begun, Instant::now());
         self.install(view?.topology);
         Ok(())
     }
@@ -47,6 +56,29 @@ impl Hub {
         if let Err(error) = outcome {
             crate::meter::lost(&self.plain.config, &error);
         }
+    }
+
+    /// Takes note of a request that waits for a node, until the value is dropped. A task asks for the map as often as allowed
+    /// meanwhile: requests that wait do so too seldom, since they all fail together when an attempt to connect does.
+    pub(super) fn wait_for_node(self: &Arc<Self>) -> WaitsForNode<'_> {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        WaitsForNode(self)
+    }
+
+    /// Starts that task if there is none.
+    pub(super) fn watch(self: &Arc<Self>) {
+        if self.watching.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let shared = Arc::clone(self);
+        self.runtime.spawn(async move {
+            while shared.waiting.load(Ordering::Acquire) > 0 {
+                shared.refresh_until(None).await;
+                let due = shared.asked.lock().await.due();
+                sleep_until(due.unwrap_or_else(Instant::now).into()).await;
+            }
+            shared.watching.store(false, Ordering::Release);
+        });
     }
 
     /// Starts a task that asks for the map soon.
@@ -84,12 +116,14 @@ impl Hub {
             asked.spawn(async move { View::read(connection.run(question()).await, &node) });
         }
         let patience = self.plain.config.connect_timeout;
+        let begun = Instant::now();
+        let mut deadline = begun + patience;
         let mut views = Vec::new();
-        let mut left = patience;
-        while let Ok(Some(answer)) = timeout(left, asked.join_next()).await {
+        while let Ok(Some(answer)) = timeout_at(deadline.into(), asked.join_next()).await {
             let Ok(view) = answer else { continue };
             if view.is_ok() {
-                left = GRACE;
+                let now = Instant::now();
+                deadline = deadline.min(now + grace(now - begun));
             }
             views.push(view);
         }

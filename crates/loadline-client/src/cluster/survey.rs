@@ -6,25 +6,72 @@ use super::topology::{Node, Topology};
 use super::view::View;
 use crate::Error;
 
-/// The map is asked for at most this often, however many requests find it wrong.
+/// Pause between two surveys, however many requests find the map wrong.
 pub(crate) const THROTTLE: Duration = Duration::from_millis(100);
+/// The shortest pause in the first seconds of an outage, so that a replica that takes over is found soon.
+const EARLY_THROTTLE: Duration = Duration::from_millis(25);
+/// Pause in that time, in multiples of the duration of the last survey: nodes that answer slowly are asked less often.
+const EARLY_MULTIPLE: u32 = 4;
+/// Time for which shorter pauses are allowed. Clients that have waited longer must not burden the nodes that are left.
+const EARLY: Duration = Duration::from_secs(5);
+/// Time without a survey after which the next one belongs to another outage.
+const QUIET: Duration = Duration::from_secs(1);
 /// Number of nodes that are asked at a time.
 const AT_A_TIME: usize = 3;
+/// Bounds of the time that other nodes have to contradict the first answer. A node that is frozen takes all of it.
+#[cfg(feature = "tokio")]
+const GRACE: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(10)..=Duration::from_millis(50);
 
-/// When the map was last asked for.
+/// The time that other nodes have to contradict the first answer, which came after `took`.
+#[cfg(feature = "tokio")]
+pub(crate) fn grace(took: Duration) -> Duration {
+    took.clamp(*GRACE.start(), *GRACE.end())
+}
+
+/// Limits how often the map is asked for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Throttle(Option<Instant>);
+pub(crate) struct Throttle {
+    last: Option<LastSurvey>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LastSurvey {
+    ended: Instant,
+    /// Pause before the next one.
+    pause: Duration,
+    /// Start of the first survey of the same outage.
+    outage: Instant,
+}
 
 impl Throttle {
     /// Whether the map may be asked for again, by a caller who began at `now`.
     pub(crate) fn is_due(self, now: Instant) -> bool {
-        let since = |asked| now.saturating_duration_since(asked);
-        self.0.is_none_or(|asked| since(asked) >= THROTTLE)
+        let is_over = |last: LastSurvey| now.saturating_duration_since(last.ended) >= last.pause;
+        self.last.is_none_or(is_over)
     }
 
-    /// The map was asked for.
-    pub(crate) fn asked(&mut self, now: Instant) {
-        self.0 = Some(now);
+    /// The time from which on the map may be asked for again; `None` if it was never asked for.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn due(self) -> Option<Instant> {
+        self.last.map(|last| last.ended + last.pause)
+    }
+
+    /// The map was asked for from `begun` to `ended`.
+    pub(crate) fn asked(&mut self, begun: Instant, ended: Instant) {
+        let is_same = |last: &LastSurvey| begun.saturating_duration_since(last.ended) < QUIET;
+        let outage = self.last.filter(is_same).map_or(begun, |last| last.outage);
+        let pause = if ended.saturating_duration_since(outage) < EARLY {
+            let took = ended.saturating_duration_since(begun);
+            (took * EARLY_MULTIPLE).clamp(EARLY_THROTTLE, THROTTLE)
+        } else {
+            THROTTLE
+        };
+        self.last = Some(LastSurvey {
+            ended,
+            pause,
+            outage,
+        });
     }
 }
 
@@ -114,17 +161,55 @@ mod tests {
         assert!(!error.maybe_executed(), "a question executes nothing");
     }
 
+    /// The pause after a survey that began at `begun` and took `took`; the time at which the next one may begin.
+    fn pause(throttle: &mut Throttle, begun: Instant, took: Duration) -> (Duration, Instant) {
+        let ended = begun + took;
+        throttle.asked(begun, ended);
+        assert!(!throttle.is_due(begun), "a caller who began before it");
+        let millisecond = Duration::from_millis(1);
+        let pauses = (0..).map(|pause| millisecond * pause);
+        let mut due = pauses.filter(|pause| throttle.is_due(ended + *pause));
+        let pause = due.next().unwrap();
+        (pause, ended + pause)
+    }
+
     #[test]
-    fn map_is_asked_for_once_in_a_while() {
-        let now = Instant::now();
+    fn map_is_asked_for_more_often_at_the_beginning_of_an_outage() {
+        let begun = Instant::now();
         let mut throttle = Throttle::default();
-        assert!(throttle.is_due(now));
-        throttle.asked(now + Duration::from_millis(5));
-        assert!(
-            !throttle.is_due(now),
-            "a caller who began before it was asked"
+        assert!(throttle.is_due(begun));
+        let took = Duration::from_millis(2);
+        let (mut now, mut surveys) = (begun, 0);
+        while now < begun + EARLY - THROTTLE {
+            let (pause, next) = pause(&mut throttle, now, took);
+            assert_eq!(pause, EARLY_THROTTLE);
+            (now, surveys) = (next, surveys + 1);
+        }
+        assert_eq!(surveys, 182);
+        let late = begun + EARLY;
+        assert_eq!(pause(&mut throttle, late, took).0, THROTTLE);
+        assert_eq!(pause(&mut throttle, late + QUIET, took).0, THROTTLE);
+        let next_outage = late + 3 * QUIET;
+        assert_eq!(pause(&mut throttle, next_outage, took).0, EARLY_THROTTLE);
+    }
+
+    #[test]
+    fn nodes_that_answer_slowly_are_asked_less_often() {
+        let after = |took| {
+            let took = Duration::from_millis(took);
+            pause(&mut Throttle::default(), Instant::now(), took).0
+        };
+        let pauses = [0, 5, 10, 20, 30, 5_000].map(after);
+        assert_eq!(
+            pauses.map(|pause| pause.as_millis()),
+            [25, 25, 40, 80, 100, 100]
         );
-        assert!(!throttle.is_due(now + THROTTLE));
-        assert!(throttle.is_due(now + THROTTLE + Duration::from_millis(5)));
+    }
+
+    #[cfg(feature = "tokio")]
+    #[test]
+    fn other_nodes_have_as_long_as_the_first_answer_took() {
+        let of = |took| grace(Duration::from_millis(took)).as_millis();
+        assert_eq!([0, 10, 20, 80].map(of), [10, 10, 20, 50]);
     }
 }

@@ -90,6 +90,16 @@ pub(crate) struct Topology {
 }
 
 impl Topology {
+    /// Whether each slot has the same master as in `other`.
+    pub(crate) fn has_masters_of(&self, other: &Self) -> bool {
+        let masters = |map: &Self| -> Vec<Node> {
+            let masters = map.shards.iter().map(|shard| &shard.master);
+            masters.cloned().collect()
+        };
+        // All nodes list shards in the order of their slots.
+        self.slots == other.slots && masters(self) == masters(other)
+    }
+
     /// A map without nodes.
     pub(crate) fn empty() -> Self {
         Self {
@@ -415,6 +425,20 @@ mod tests {
             assert!(error.contains(says), "{error}");
         }
         assert!(Topology::read(&OwnedReply::Null, &asked()).is_err());
+    }
+
+    #[test]
+    fn maps_differ_in_the_master_of_any_slot_and_not_in_replicas() {
+        let mut map = Topology::empty();
+        map.moved(1, Node::new("a", 1));
+        let mut other = map.clone();
+        other.shards[0].replicas.push(Node::new("b", 1));
+        assert!(other.has_masters_of(&map) && map.has_masters_of(&other));
+        other.moved(2, Node::new("a", 1));
+        assert!(!other.has_masters_of(&map));
+        let mut other = map.clone();
+        other.shards[0].master = Node::new("b", 1);
+        assert!(!other.has_masters_of(&map));
     }
 
     #[test]

@@ -195,8 +195,9 @@ impl Cluster {
     /// # Errors
     /// The reason why no node answered.
     pub fn refresh(&mut self) -> Result<(), Error> {
+        let begun = Instant::now();
         let view = self.ask();
-        self.asked.asked(Instant::now());
+        self.asked.asked(begun, Instant::now());
         self.topology = view?.topology;
         self.topology.prefer(&self.plain.near);
         self.stale = false;
@@ -267,8 +268,12 @@ impl Cluster {
             // A stale map is asked for when it is needed again.
             Next::Finish => false,
             Next::Again(pause) => {
+                let before = self.stale.then(|| self.topology());
                 self.refresh_if_stale();
-                std::thread::sleep(pause);
+                // Another master ends the pause.
+                if before.is_none_or(|before| self.topology.has_masters_of(&before)) {
+                    std::thread::sleep(pause);
+                }
                 true
             }
         }
