@@ -163,6 +163,26 @@ impl FromStr for Client {
     }
 }
 
+/// A client with all options set, such as those of another client with a change.
+///
+/// ```
+/// use loadline_client::Client;
+///
+/// let client = Client::open("redis://localhost")?;
+/// let mut config = client.config().clone();
+/// config.client_name = Some("worker".into());
+/// let worker = Client::from(config);
+/// # drop(worker);
+/// # Ok::<(), loadline_client::Error>(())
+/// ```
+impl From<Config> for Client {
+    fn from(config: Config) -> Self {
+        Self {
+            config: Arc::new(config),
+        }
+    }
+}
+
 /// Sets the options of a [`Client`]; the fields of [`Config`] say what they mean.
 #[derive(Clone, Debug)]
 pub struct Builder {

@@ -8,6 +8,7 @@ mod audit;
 mod clocks;
 mod events;
 mod messages;
+mod pool;
 mod reads;
 mod scores;
 mod timeline;
@@ -22,6 +23,7 @@ pub use audit::{Audit, Loss, audit};
 pub use clocks::{Clocks, Gap, clocks, outage_began};
 pub use events::Events;
 pub use messages::{Heard, receive};
+pub use pool::{PoolUse, Turns};
 pub use reads::{Read, ReadFrom, Reads, Stale, reads};
 pub use scores::{Score, Spread, scores};
 pub use timeline::{Timeline, errors, timeline};
@@ -244,6 +246,8 @@ pub struct Trial {
     pub audits: Vec<Audit>,
     /// The fate of the reads, if there were any.
     pub reads: Option<Reads>,
+    /// The use of the pool, if the writers have one.
+    pub pool: Option<PoolUse>,
     /// The times of the outage.
     pub clocks: Clocks,
     /// Errors that the client reported, by kind.
@@ -317,6 +321,18 @@ impl Trial {
     #[must_use]
     pub fn stale(&self) -> u64 {
         self.reads.as_ref().map_or(0, Reads::stale)
+    }
+
+    /// Connections that the server still had after the load and that the pool did not count, as far as is known.
+    #[must_use]
+    pub fn leaked(&self) -> u64 {
+        self.pool.and_then(|pool| pool.leaked).unwrap_or(0)
+    }
+
+    /// Calls for a connection of the pool that were served before one that had waited longer.
+    #[must_use]
+    pub fn out_of_turn(&self) -> u64 {
+        self.pool.map_or(0, |pool| pool.out_of_turn)
     }
 
     fn sum(&self, of: impl Fn(&Audit) -> u64) -> u64 {

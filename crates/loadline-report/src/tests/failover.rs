@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use loadline_measure::Record;
 use loadline_measure::failover::{
-    Audit, Clocks, Failover, Fault, Gap, Kind, Loss, ReadFrom, Reads, Stale, Timeline, Topology,
-    Trial, Wait, WriteId,
+    Audit, Clocks, Failover, Fault, Gap, Kind, Loss, PoolSize, PoolUse, ReadFrom, Reads, Stale,
+    Timeline, Topology, Trial, Wait, WriteId,
 };
 use loadline_measure::record::Answer;
 
@@ -105,6 +105,7 @@ pub(super) fn record() -> Record {
         errors: [("timeout".to_owned(), 3), ("connection".to_owned(), 7)].into(),
         timeline: course(),
         reads: None,
+        pool: None,
     };
     let cut = Trial {
         fault: Fault::Cut,
@@ -327,6 +328,37 @@ fn stale_reads_and_announced_gaps_are_counted() {
         "fault sent answered stale oldest failed kill, memory 1000 990 12 900 ms 10 cut 1000 990 0 - 10",
     ] {
         assert!(one_line(&report).contains(part), "{part}\n{report}");
+    }
+}
+
+#[test]
+fn leaked_connections_and_calls_out_of_turn_are_named() {
+    let mut record = record();
+    let clean = one_line(&text(&record, &TERMINAL));
+    assert!(!clean.contains("leaked"), "{clean}");
+    if let Answer::Failover(answer) = &mut record.answer {
+        answer.pool = Some(PoolSize { min: 2, max: 10 });
+        let used = PoolUse {
+            waited: 1_234,
+            out_of_turn: 1,
+            leaked: Some(3),
+            memory_before_bytes: Some(20 << 20),
+            memory_after_bytes: Some(21 << 20),
+        };
+        answer.trials[0].pool = Some(used);
+        answer.trials[1].pool = Some(PoolUse {
+            out_of_turn: 0,
+            leaked: None,
+            ..used
+        });
+    }
+    let report = one_line(&text(&record, &TERMINAL));
+    for part in [
+        "4 were executed twice; the pool leaked 3 connections; the pool served 1 call out of turn.",
+        "kill, memory 1234 1 3 20 MiB 21 MiB cut 1234 0 - 20 MiB 21 MiB",
+        "leaked: connections that the server still had after the load",
+    ] {
+        assert!(report.contains(part), "{part}\n{report}");
     }
 }
 

@@ -111,10 +111,18 @@ impl Connector {
 }
 
 impl Connector {
-    /// Opens a pool of connections to a server; `None` for a cluster.
-    pub(crate) async fn pool(&self, limits: pool::Limits) -> Option<Result<Pool, Error>> {
+    /// Opens a pool of connections to a server, which have the client name `name` there; `None` for a cluster.
+    pub(crate) async fn pool(
+        &self,
+        limits: pool::Limits,
+        name: String,
+    ) -> Option<Result<Pool, Error>> {
         match self {
-            Self::Server(client) => Some(client.pool(limits).await),
+            Self::Server(client) => {
+                let mut config = client.config().clone();
+                config.client_name = Some(name);
+                Some(Client::from(config).pool(limits).await)
+            }
             Self::Cluster(_) => None,
         }
     }

@@ -31,7 +31,7 @@ pub(crate) mod threads;
 pub(crate) mod tls;
 mod watch;
 
-pub(crate) use admin::{Admin, Refusals};
+pub(crate) use admin::{Admin, Refusals, named_clients};
 pub(crate) use cluster::ClusterAccess;
 pub(crate) use counters::{Counters, SECTIONS, process, together};
 pub(crate) use keys::Holders;

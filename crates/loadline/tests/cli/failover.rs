@@ -1,6 +1,7 @@
 //! The fate of writes while real servers fail.
 
 use std::io::Write;
+use std::net::TcpStream;
 use std::process::Stdio;
 
 use loadline_measure::Record;
@@ -506,6 +507,46 @@ fn manager_is_held_to_its_limits_by_the_exit_code() {
         trial.faults > 1 && trial.twice() + trial.lost() == 0,
         "{trial:?}"
     );
+    let pool = trial.pool.unwrap();
+    assert_eq!((pool.leaked, pool.out_of_turn), (Some(0), 0), "{pool:?}");
+    assert!(
+        pool.memory_before_bytes > Some(1 << 20) && pool.memory_after_bytes > Some(1 << 20),
+        "{pool:?}"
+    );
+}
+
+#[test]
+fn connection_that_the_pool_does_not_count_is_reported_as_leaked() {
+    let redis = Redis::start(&[]);
+    let dir = Dir::new();
+    let words = format!(
+        "failover {} --watch --workload manager --duration 1200ms --rate 1k --json out.json",
+        redis.url()
+    );
+    let words: Vec<&str> = words.split(' ').collect();
+    let mut command = dir.command(&words);
+    let run = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the load has begun", || redis.calls("incr") > 50);
+    let clients = redis.ask("CLIENT LIST");
+    let name = clients
+        .split([' ', '\r', '\n'])
+        .filter_map(|field| field.strip_prefix("name="))
+        .find(|name| name.ends_with(":pool"));
+    let name = name.expect("the connections of the pool have a name");
+    let mut leaked = TcpStream::connect(("127.0.0.1", redis.port())).unwrap();
+    write!(leaked, "CLIENT SETNAME {name}\r\n").unwrap();
+    let report = Ended::of(&words, run.wait_with_output().unwrap()).succeeded();
+    drop(leaked);
+    assert!(report.contains("the pool leaked 1 connection."), "{report}");
+    let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
+    let Answer::Failover(answer) = record.answer else {
+        panic!("{:?}", record.answer);
+    };
+    assert_eq!(answer.trials[0].leaked(), 1, "{report}");
 }
 
 #[test]

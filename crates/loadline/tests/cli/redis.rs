@@ -115,7 +115,7 @@ impl Redis {
         self.ask("INFO commandstats")
     }
 
-    fn ask(&self, command: &str) -> String {
+    pub(crate) fn ask(&self, command: &str) -> String {
         // Also from another network namespace.
         let mut stream = UnixStream::connect(self.dir.path().join("redis.sock")).unwrap();
         let request = format!("{command}\r\nQUIT\r\n");

@@ -1,6 +1,7 @@
 //! The fate of writes while servers fail: the audit, one group of rows for each fault, and the clocks.
 
 mod course;
+mod pool;
 mod reads;
 mod scorecard;
 
@@ -31,10 +32,14 @@ const LEGEND: [&str; 9] = [
 
 /// The legend of the tables of `answer`.
 pub(super) fn legend(answer: &Failover) -> Vec<&'static str> {
-    if answer.clients.is_empty() {
-        return LEGEND.to_vec();
+    if !answer.clients.is_empty() {
+        return scorecard::LEGEND.to_vec();
     }
-    scorecard::LEGEND.to_vec()
+    let mut legend = LEGEND.to_vec();
+    if answer.pool.is_some() {
+        legend.extend(pool::LEGEND);
+    }
+    legend
 }
 
 /// The title of the report.
@@ -59,12 +64,13 @@ pub(super) fn found(answer: &Failover) -> String {
         ""
     };
     format!(
-        "{topology}: no write of a writer was acknowledged for {}{most} ({}); {}; {}{}",
+        "{topology}: no write of a writer was acknowledged for {}{most} ({}); {}; {}{}{}",
         length(&outage),
         trial.fault,
         losses(answer),
         duplicates(answer),
-        reads::found(answer)
+        reads::found(answer),
+        pool::found(answer)
     )
 }
 
@@ -121,6 +127,7 @@ pub(super) fn sections(answer: &Failover) -> Vec<Option<Section>> {
         audits(answer),
         reads::section(answer),
         clocks(answer),
+        pool::section(answer),
         course::section(&answer.trials),
     ]
 }

@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 
 use loadline_load::Control;
 use loadline_measure::failover::{
-    Events, Failover, Fault, History, PoolSize, Trial, audit, clocks, errors, outage_began, reads,
-    timeline,
+    Events, Failover, Fault, History, PoolSize, PoolUse, Trial, audit, clocks, errors,
+    outage_began, reads, timeline,
 };
 use loadline_measure::gate;
 use loadline_measure::record::Answer;
@@ -345,6 +345,14 @@ fn audited(
     let has_reads = writers.reads.as_ref();
     let reads = has_reads.map(|_| reads(&history, written.reads_sent));
     let reads = reads.transpose().map_err(defect)?;
+    let pool = written.pool.map(|pool| match trial.fault {
+        // The end of a connection vanishes with everything else on it, so the server has it until the path is removed.
+        Fault::BlackHole => PoolUse {
+            leaked: None,
+            ..pool
+        },
+        _ => pool,
+    });
     let trial = Trial {
         client: None,
         fault: trial.fault.clone(),
@@ -352,6 +360,7 @@ fn audited(
         faults: happened.times,
         audits,
         reads,
+        pool,
         clocks: clocks(&history),
         errors: errors(&history),
         timeline: timeline(&history),

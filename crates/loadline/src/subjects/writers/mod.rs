@@ -5,6 +5,7 @@
 //! outcome, and the task loop is a closed one.
 
 pub(crate) mod driven;
+mod lender;
 mod route;
 mod subscriber;
 mod values;
@@ -14,15 +15,17 @@ use std::rc::Rc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use loadline_client::pool::{self, Pool};
+use loadline_client::pool;
 use loadline_client::{Error, OwnedReply, cmd};
 use loadline_load::pacing::{ArrivalProcess, Arrivals};
-use loadline_measure::failover::{Kind, Operation, Outcome, Read, Wait, WriteId};
+use loadline_measure::failover::{Kind, Operation, Outcome, PoolUse, Read, Wait, WriteId};
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::exit::{Exit, Failure};
 use crate::systems::client::Connector;
+use crate::systems::engines::resident_bytes;
 use crate::units::nanoseconds;
+use lender::Lender;
 use route::{Failed, Route, Way};
 use subscriber::Subscriber;
 
@@ -83,6 +86,8 @@ pub(crate) struct Written {
     pub(crate) end_ns: u64,
     /// Checks of the pool that found it usable, if there is one: begin and end.
     pub(crate) pool_checks: Option<Vec<(u64, u64)>>,
+    /// The use of the pool, if there is one.
+    pub(crate) pool: Option<PoolUse>,
     /// The reason why the client ended early, in a sentence.
     pub(crate) ending: Option<String>,
 }
@@ -105,13 +110,14 @@ impl Writers {
             let route = self.route().await.map_err(|error| unreachable(&error))?;
             let subscriber = self.subscriber(&route).await;
             let subscriber = subscriber.map_err(|error| unreachable(&error))?;
+            let memory_before_bytes = resident_bytes("self");
             let start = Instant::now();
             // The receiver is gone only if the fault has failed.
             let _ = begun.send(start);
             let checks = Rc::new(RefCell::new(Vec::new()));
             let checking = match (&route.writes, self.pool) {
-                (Way::Pool(pool), Some(limits)) => {
-                    let check = check(pool.clone(), limits.min, start, Rc::clone(&checks));
+                (Way::Pool(lender), Some(limits)) => {
+                    let check = check(lender.clone(), limits.min, start, Rc::clone(&checks));
                     Some(tokio::task::spawn_local(check))
                 }
                 _ => None,
@@ -124,25 +130,28 @@ impl Writers {
                 checking.abort();
                 written.pool_checks = Some(checks.take());
             }
+            if let Way::Pool(lender) = &route.writes {
+                written.pool = Some(PoolUse {
+                    memory_before_bytes,
+                    ..self.used(lender).await
+                });
+            }
             Ok(written)
         })
     }
 
     async fn route(&self) -> Result<Route, Error> {
         let pooled = match self.pool {
-            Some(limits) => self.connector.pool(limits).await.transpose()?,
+            Some(limits) => self.lender(limits).await?,
             None => None,
         };
         let writes = match pooled {
-            Some(pool) => Way::Pool(pool),
+            Some(lender) => Way::Pool(lender),
             None => Way::Shared(self.connector.shared().await?),
         };
         let watches = self.kinds.contains(&Kind::Watch);
         let watching = match &writes {
-            Way::Shared(_) if watches => {
-                let limits = pool::Limits::default();
-                self.connector.pool(limits).await.transpose()?
-            }
+            Way::Shared(_) if watches => self.lender(pool::Limits::default()).await?,
             _ => None,
         };
         let reads = match &self.reads {
@@ -157,6 +166,34 @@ impl Writers {
             reads,
             channel: format!("{}messages", self.prefix),
         })
+    }
+
+    /// A pool; `None` for a cluster.
+    async fn lender(&self, limits: pool::Limits) -> Result<Option<Lender>, Error> {
+        let pool = self.connector.pool(limits, self.pool_name()).await;
+        Ok(pool.transpose()?.map(Lender::new))
+    }
+
+    /// The client name of the connections of pools.
+    fn pool_name(&self) -> String {
+        format!("{}pool", self.prefix)
+    }
+
+    /// The use of a pool by a load that has ended. Memory is measured first, because the question is not part of the load.
+    async fn used(&self, lender: &Lender) -> PoolUse {
+        let memory_after_bytes = resident_bytes("self");
+        let (waited, out_of_turn) = lender.counts();
+        let leaked = match self.connector.shared().await {
+            Ok(server) => lender.leaked(&server, &self.pool_name()).await,
+            Err(_) => None,
+        };
+        PoolUse {
+            waited,
+            out_of_turn,
+            leaked,
+            memory_before_bytes: None,
+            memory_after_bytes,
+        }
     }
 
     async fn subscriber(&self, route: &Route) -> Result<Option<Subscriber>, Error> {
@@ -297,12 +334,12 @@ impl Writers {
 }
 
 /// Notes again and again when `count` connections of the pool answered at the same time.
-async fn check(pool: Pool, count: usize, start: Instant, checks: Rc<RefCell<Vec<(u64, u64)>>>) {
+async fn check(lender: Lender, count: usize, start: Instant, checks: Rc<RefCell<Vec<(u64, u64)>>>) {
     loop {
         let begun_ns = nanoseconds(start.elapsed());
         let mut lent = Vec::with_capacity(count);
         while lent.len() < count {
-            let Ok(connection) = pool.get().await else {
+            let Ok(connection) = lender.get().await else {
                 break;
             };
             lent.push(connection);

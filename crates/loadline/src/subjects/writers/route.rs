@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use loadline_client::commands::{get, incr_by, wait};
-use loadline_client::pool::Pool;
 use loadline_client::{Error, OwnedReply, Request, atomic, cmd};
 use loadline_measure::failover::{Kind, Outcome, Wait, WriteId};
 
+use super::lender::Lender;
 use super::values;
 use crate::systems::client::SharedConnection;
 
@@ -21,7 +21,7 @@ pub(super) enum Way {
     /// A connection of all.
     Shared(SharedConnection),
     /// A connection of the pool for each request.
-    Pool(Pool),
+    Pool(Lender),
 }
 
 /// The ways of a load.
@@ -31,7 +31,7 @@ pub(super) struct Route {
     /// The WAIT with each write, for which there is a pool.
     pub(super) wait: Option<Wait>,
     /// Connections for transactions that watch keys, where the writers share one.
-    pub(super) watching: Option<Pool>,
+    pub(super) watching: Option<Lender>,
     pub(super) reads: Option<Way>,
     /// The channel of the messages.
     pub(super) channel: String,
@@ -58,7 +58,7 @@ impl Way {
     async fn run<T>(&self, request: impl Request<Output = Result<T, Error>>) -> Result<T, Error> {
         match self {
             Self::Shared(connection) => connection.run(request).await,
-            Self::Pool(pool) => pool.get().await?.run(request).await,
+            Self::Pool(lender) => lender.get().await?.run(request).await,
         }
     }
 
@@ -94,13 +94,13 @@ impl Route {
     }
 
     async fn run<T>(&self, request: impl Request<Output = Result<T, Error>>) -> Result<T, Failed> {
-        let (Some(wanted), Way::Pool(pool)) = (self.wait, &self.writes) else {
+        let (Some(wanted), Way::Pool(lender)) = (self.wait, &self.writes) else {
             return Ok(self.writes.run(request).await?);
         };
         // In one request: a WAIT on a later connection would not be about this write.
         let timeout = Duration::from_nanos(wanted.timeout_ns);
         let together = (request, wait(wanted.replicas, timeout));
-        let (done, replicas) = pool.get().await?.run(together).await;
+        let (done, replicas) = lender.get().await?.run(together).await;
         let done = done?;
         match replicas {
             Ok(replicas) if replicas >= wanted.replicas => Ok(done),
@@ -112,13 +112,13 @@ impl Route {
     /// Adds 1 and the present value, in a transaction that depends on it. An INCRBY, so that the fault proxy counts only the
     /// EXEC.
     async fn watch(&self, key: &str) -> Result<(), Error> {
-        let pool = match (&self.writes, &self.watching) {
-            (Way::Pool(pool), _) | (_, Some(pool)) => pool,
+        let lender = match (&self.writes, &self.watching) {
+            (Way::Pool(lender), _) | (_, Some(lender)) => lender,
             (Way::Shared(_), None) => {
                 return Err(Error::Usage("WATCH needs a connection of its own"));
             }
         };
-        let mut connection = pool.get().await?;
+        let mut connection = lender.get().await?;
         let done = connection.transaction(key, ATTEMPTS, |connection| async move {
             let value: Option<i64> = connection.run(get(key)).await?;
             Ok(incr_by(key, 1 + value.unwrap_or(0)))

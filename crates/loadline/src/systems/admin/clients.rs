@@ -35,6 +35,14 @@ pub(super) fn memory_of_others(list: &str) -> Option<u64> {
         .try_fold(0_u64, |sum, one| sum.checked_add(one?))
 }
 
+/// Clients in the text of CLIENT LIST that have this name.
+pub(crate) fn named_clients(list: &str, name: &str) -> u64 {
+    let named = list
+        .lines()
+        .filter(|line| field(line, "name") == Some(name));
+    named.count() as u64
+}
+
 /// The value of `name` in a line of CLIENT LIST.
 fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     line.split(' ')
@@ -58,6 +66,8 @@ mod tests {
             "id=3 name=loadline tot-mem=900\nid=4 name= tot-mem=20\nid=5 name=x tot-mem=3\n";
         assert_eq!(memory_of_others(sized), Some(23));
         assert_eq!(active_others("", Duration::from_secs(1)), 0);
+        assert_eq!(named_clients(list, "shop"), 1);
+        assert_eq!(named_clients(list, "sho"), 0);
         assert_eq!(monitors(list), 0);
         assert_eq!(
             monitors("id=9 name= idle=0 flags=O cmd=monitor\nid=3 flags=N cmd=get\n"),

@@ -16,6 +16,7 @@ use super::hints::hint;
 use crate::exit::Failure;
 use clients::{active_others, memory_of_others, monitors};
 
+pub(crate) use clients::named_clients;
 pub(crate) use rights::{Refusals, refusals};
 
 /// The number of keys per step of the clean-up.
