@@ -176,7 +176,9 @@ impl<T> Member<T> {
 
     /// The connections and keys of `case` are ready.
     pub fn ready(&mut self, case: u32) {
-        if self.state == State::Working {
+        // A short case can be over before a tick has seen its start.
+        let is_over = matches!(self.state, State::Starting { case: begun, .. } if begun < case);
+        if self.state == State::Working || is_over {
             self.state = State::Waiting;
             self.case = case;
             self.say(Said::Ready { case });
@@ -330,8 +332,8 @@ mod tests {
         all
     }
 
-    /// The end of a run of an instant, after whose start the clock is ahead by `ahead` of the time before.
-    fn end_of_an_instant(ahead: Duration) -> Said<u64> {
+    /// A member that starts its first case after half a second.
+    fn starting() -> Member<u64> {
         let identity = Identity {
             rank: 0,
             incarnation: 1,
@@ -354,6 +356,12 @@ mod tests {
         );
         (10..10 + EXCHANGES).for_each(|at| read(&mut member, MS * at, Duration::ZERO));
         assert!(matches!(member.state(), State::Starting { .. }));
+        member
+    }
+
+    /// The end of a run of an instant, after whose start the clock is ahead by `ahead` of the time before.
+    fn end_of_an_instant(ahead: Duration) -> Said<u64> {
+        let mut member = starting();
         member.tick(MS * 500, || None);
         member.end(7, 7, None, true);
         let before = sent(&mut member);
@@ -363,6 +371,18 @@ mod tests {
         read(&mut member, MS * 501, ahead);
         let after = sent(&mut member);
         after.into_iter().find(is_end).expect("it is over")
+    }
+
+    #[test]
+    fn case_that_is_over_before_a_tick_is_followed_by_the_next_one() {
+        let mut member = starting();
+        sent(&mut member);
+        // The first case is announced once.
+        member.ready(0);
+        assert_eq!(sent(&mut member), []);
+        member.ready(1);
+        assert_eq!(sent(&mut member), [Said::Ready { case: 1 }]);
+        assert_eq!(*member.state(), State::Waiting);
     }
 
     #[test]

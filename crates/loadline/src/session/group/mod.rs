@@ -128,7 +128,10 @@ impl Group {
     pub(crate) fn await_start(&self, block: Block, offset: Duration, control: &Control) {
         let case = self.number_of(block);
         let mut state = self.shared.lock();
-        state.ready = Some(case);
+        // A block that is announced twice is ready once.
+        if state.start.is_none_or(|start| start.case != case) {
+            state.ready = Some(case);
+        }
         while !control.interrupted() {
             if let Some(start) = state.start.filter(|start| start.case == case) {
                 control.start.set(start.at + offset);
