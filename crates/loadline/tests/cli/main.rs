@@ -20,6 +20,7 @@ mod link;
 mod masters;
 mod merge;
 mod modes;
+mod namespaces;
 mod outputs;
 #[path = "../../../loadline-client/tests/redis/port.rs"]
 mod port;
