@@ -6,6 +6,7 @@ mod drivers;
 mod features;
 mod install;
 mod instructions;
+mod kubernetes;
 mod layers;
 mod lint;
 mod medians;

@@ -9,14 +9,14 @@ use crate::install::{PAUSE, TRIES, install_debian, try_again};
 use crate::lint::run_cargo;
 use crate::stopwatch::Stopwatch;
 use crate::{
-    drivers, features, instructions, is_on_path, pool, porcupine, programs, run, say, settings,
-    target_dir,
+    drivers, features, instructions, is_on_path, kubernetes, pool, porcupine, programs, run, say,
+    settings, target_dir,
 };
 
 /// A program that tests run, and the Debian package it comes in.
 type Needed = (&'static str, &'static str);
 
-const PROGRAMS: [Needed; 10] = [
+const PROGRAMS: [Needed; 12] = [
     ("redis-server", "redis-server"),
     ("redis-cli", "redis-tools"),
     ("redis-benchmark", "redis-tools"),
@@ -27,6 +27,8 @@ const PROGRAMS: [Needed; 10] = [
     ("npm", "npm"),
     ("valgrind", "valgrind"),
     ("go", "golang-go"),
+    ("python3", "python3"),
+    ("pip3", "python3-pip"),
 ];
 
 /// Checks the accessibility of pages in a browser (MPL-2.0). It is installed and not kept here.
@@ -78,9 +80,11 @@ pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
     if asked.install {
         install_axe()?;
         porcupine::install()?;
+        kubernetes::install()?;
     } else {
         refuse_missing_axe(is_ci)?;
         porcupine::refuse_missing(is_ci)?;
+        kubernetes::refuse_missing(is_ci)?;
     }
     let features = features::flag(asked.rocksdb)?;
     let long = [(settings::LONG, "1")];

@@ -503,6 +503,39 @@ fn job_for_kubernetes_starts_each_agent_once_and_holds_no_secret() {
     refused(&["agents", "manifest", "redis://db"], "--kubernetes");
 }
 
+/// Kubernetes' own schemas have every field of the Job, and no other type for it.
+#[test]
+fn job_is_valid_by_the_schemas_of_kubernetes() {
+    let dir = Dir::new();
+    let job = dir
+        .run(&manifest("--kubernetes", "redis://db", "redis://other"))
+        .succeeded();
+    dir.write("job.json", &job);
+    dir.write("typo.json", &job.replace("backoffLimit", "backofLimit"));
+    let test = std::env::current_exe().unwrap();
+    let installed = test.ancestors().nth(3).unwrap().join("kubernetes-validate");
+    let validated = |file: &str, version: &str| {
+        let words = ["-m", "kubernetes_validate", "--strict", "-k", version, file];
+        let mut python = std::process::Command::new("python3");
+        python.args(words).env("PYTHONPATH", &installed);
+        Ended::of(&words, python.current_dir(dir.path()).output().unwrap())
+    };
+    for version in ["1.28", "1.33", "1.37"] {
+        let ended = validated("job.json", version);
+        let hint = "`cargo xtask test --install` installs kubernetes-validate";
+        let said = format!("{}{}\n{hint}", ended.stdout, ended.stderr);
+        assert_eq!(ended.code, Some(0), "{said}");
+        assert!(
+            said.contains("passed for resource job/loadline-nightly-7"),
+            "{said}"
+        );
+    }
+    let refused = validated("typo.json", "1.33");
+    assert_eq!(refused.code, Some(1));
+    let said = format!("{}{}", refused.stdout, refused.stderr);
+    assert!(said.contains("backofLimit"), "{said}");
+}
+
 /// A stand-in for `srun` starts the tasks as Slurm does.
 #[test]
 fn script_for_slurm_runs_its_agents() {
