@@ -11,7 +11,7 @@ pub(crate) const THROTTLE: Duration = Duration::from_millis(100);
 /// The shortest pause in the first seconds of an outage, so that a replica that takes over is found soon.
 const EARLY_THROTTLE: Duration = Duration::from_millis(25);
 /// Pause in that time, in multiples of the duration of the last survey: nodes that answer slowly are asked less often.
-const EARLY_MULTIPLE: u32 = 4;
+const EARLY_MULTIPLE: u32 = 2;
 /// Time for which shorter pauses are allowed. Clients that have waited longer must not burden the nodes that are left.
 const EARLY: Duration = Duration::from_secs(5);
 /// Time without a survey after which the next one belongs to another outage.
@@ -84,8 +84,8 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Starts with the connected nodes, then the others of the map, then the seeds. `turn` decides which of
-    /// the nodes is the first.
+    /// Starts with a replica of a master that is not connected, since it can have taken over and knows that first; then the
+    /// connected nodes, the others of the map, and the seeds. `turn` decides which of them is the first.
     pub(crate) fn new(
         topology: &Topology,
         seeds: &[Node],
@@ -98,7 +98,12 @@ impl Survey {
             let first = turn % nodes.len() as u64;
             nodes.rotate_left(first as usize);
         }
-        nodes.sort_by_key(|node| !is_connected(node));
+        let heirs = topology.shards().iter();
+        let heirs = heirs.filter(|shard| !is_connected(&shard.master));
+        let heirs: Vec<&Node> = heirs.flat_map(|shard| &shard.replicas).collect();
+        let heir = turn.checked_rem(heirs.len() as u64);
+        let heir = heir.map(|place| heirs[place as usize]);
+        nodes.sort_by_key(|node| (Some(node) != heir, !is_connected(node)));
         for seed in seeds {
             if !nodes.contains(seed) {
                 nodes.push(seed.clone());
@@ -137,10 +142,35 @@ impl Survey {
 
 #[cfg(test)]
 mod tests {
+    use loadline_resp::OwnedReply;
+
     use super::*;
+
+    fn text(text: &str) -> OwnedReply {
+        OwnedReply::Bulk(text.to_owned().into())
+    }
 
     fn node(port: u16) -> Node {
         Node::new("node", port)
+    }
+
+    #[test]
+    fn replica_of_a_lost_master_is_asked_first() {
+        let entry = |port| OwnedReply::Array(vec![text("node"), OwnedReply::Integer(port)]);
+        let range = |number: i64| {
+            let (slot, nodes) = (OwnedReply::Integer(number), [number, number + 3]);
+            let nodes = nodes.map(entry);
+            OwnedReply::Array([&[slot.clone(), slot][..], &nodes].concat())
+        };
+        let ranges = OwnedReply::Array((1..=3).map(range).collect());
+        let topology = Topology::read(&ranges, &node(1)).unwrap();
+        let connected = |asked: &Node| [1, 3].contains(&asked.port());
+        for turn in 0..4 {
+            let mut survey = Survey::new(&topology, &[], turn, connected);
+            let asked = survey.next().unwrap();
+            assert_eq!(asked[0], node(5), "{asked:?}");
+            assert!(asked[1..].iter().all(connected), "{asked:?}");
+        }
     }
 
     #[test]
@@ -202,7 +232,7 @@ mod tests {
         let pauses = [0, 5, 10, 20, 30, 5_000].map(after);
         assert_eq!(
             pauses.map(|pause| pause.as_millis()),
-            [25, 25, 40, 80, 100, 100]
+            [25, 25, 25, 40, 60, 100]
         );
     }
 

@@ -251,6 +251,11 @@ impl Topology {
         shards.map(|shard| shard.master.clone()).collect()
     }
 
+    /// The masters with their replicas.
+    pub(crate) fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
     /// All nodes, masters before their replicas.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.shards
