@@ -278,7 +278,8 @@ fn trial(record: &Record, took: Duration) -> Result<Trial, Failure> {
 mod tests {
     use super::*;
 
-    /// Six timed comparisons and four counted ones took 74 s on two idle cores.
+    /// Six timed comparisons and four counted ones took 74 s on two idle cores and 121 s on two shared ones: both are within 30 %
+    /// of the estimate.
     #[test]
     fn default_proof_is_estimated_as_it_takes() {
         let plan = plan::resolve_proof("get", None, &surroundings()).unwrap();
@@ -289,7 +290,7 @@ mod tests {
         .concat();
         let estimate = estimate(&plan, &kinds, DEFAULT_RUNS).unwrap();
         let most = estimate.most;
-        assert!((70..95).contains(&most.as_secs()), "{most:?}");
+        assert!((94..105).contains(&most.as_secs()), "{most:?}");
         // On busy CPUs, the timed ones end after 150 s.
         let busy = estimate.sentence_beside(9.0);
         assert!(busy.starts_with("takes about 175 s"), "{busy}");
