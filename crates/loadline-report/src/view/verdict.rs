@@ -148,7 +148,14 @@ fn worst(judgement: &Judgement, verdict: RowVerdict) -> String {
     let Some(ratio) = row.ratio.filter(|_| support(row) != Supported::Nothing) else {
         return format!("{}: {}; ", subject(row), row.evidence);
     };
-    let change = change(ratio, row.lo.zip(row.hi));
+    let change = match row.lo.zip(row.hi) {
+        // A change of this size can be noise.
+        Some((lo, hi)) if verdict == RowVerdict::Equivalent && lo <= 1.0 && hi >= 1.0 => {
+            let [lo, hi] = [lo, hi].map(|end| signed_percent(end - 1.0));
+            format!("the same [{lo}, {hi} %]")
+        }
+        bounds => change(ratio, bounds),
+    };
     format!("{} {change}; ", subject(row))
 }
 
