@@ -50,6 +50,18 @@ fn not_installed(packages: &[&str]) -> String {
     )
 }
 
+/// Says what is missing.
+///
+/// # Errors
+/// The same, where it must not be missing.
+pub(crate) fn refuse(missing: &str, must_be_there: bool) -> anyhow::Result<()> {
+    if must_be_there {
+        bail!("{missing}");
+    }
+    say(&format!("xtask: {missing}. Tests that need it will fail."));
+    Ok(())
+}
+
 /// Does `step` until it succeeds, `tries` times at most.
 pub(crate) fn try_again(
     tries: u32,

@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
-use crate::install::{PAUSE, TRIES, try_again};
-use crate::{run, say, target_dir};
+use crate::install::{PAUSE, TRIES, refuse, try_again};
+use crate::{run, target_dir};
 
 const PACKAGE: &str = "kubernetes-validate==1.37.0";
 
@@ -46,9 +46,5 @@ pub(crate) fn refuse_missing(must_be_there: bool) -> anyhow::Result<()> {
         "{PACKAGE} is not in {}, and the test of manifests needs it; `cargo xtask test --install` installs it with pip3",
         dir().display()
     );
-    if must_be_there {
-        bail!("{sentence}");
-    }
-    say(&format!("xtask: {sentence}. That test will fail."));
-    Ok(())
+    refuse(&sentence, must_be_there)
 }

@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
-use crate::install::{PAUSE, TRIES, try_again};
-use crate::{run, say, target_dir};
+use crate::install::{PAUSE, TRIES, refuse, try_again};
+use crate::{run, target_dir};
 
 const SOURCE: &str = "crates/loadline-measure/tests/porcupine";
 
@@ -39,9 +39,5 @@ pub(crate) fn refuse_missing(must_be_there: bool) -> anyhow::Result<()> {
         "{} is not built, and the test of the audit needs it; `cargo xtask test --install` builds it with go",
         program().display()
     );
-    if must_be_there {
-        bail!("{sentence}");
-    }
-    say(&format!("xtask: {sentence}. That test will fail."));
-    Ok(())
+    refuse(&sentence, must_be_there)
 }

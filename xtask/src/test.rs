@@ -5,7 +5,7 @@ use std::thread;
 
 use anyhow::{Context, bail};
 
-use crate::install::{PAUSE, TRIES, install_debian, try_again};
+use crate::install::{PAUSE, TRIES, install_debian, refuse, try_again};
 use crate::lint::run_cargo;
 use crate::stopwatch::Stopwatch;
 use crate::{
@@ -162,11 +162,7 @@ fn refuse_missing_axe(must_be_there: bool) -> anyhow::Result<()> {
         "{AXE} is not in {}, and the test of HTML reports needs it; `cargo xtask test --install` installs it with npm",
         axe_dir().display()
     );
-    if must_be_there {
-        bail!("{sentence}");
-    }
-    say(&format!("xtask: {sentence}. That test will fail."));
-    Ok(())
+    refuse(&sentence, must_be_there)
 }
 
 /// Says what is missing; an error where it must not be.
@@ -180,13 +176,7 @@ fn refuse_missing(missing: &[Needed], must_be_there: bool) -> anyhow::Result<()>
         names.join(", "),
         packages(missing).join(", ")
     );
-    if must_be_there {
-        bail!("{sentence}");
-    }
-    say(&format!(
-        "xtask: {sentence}. Tests that need them will fail."
-    ));
-    Ok(())
+    refuse(&sentence, must_be_there)
 }
 
 fn missing(programs: &[Needed]) -> Vec<Needed> {

@@ -45,7 +45,7 @@ impl Turns {
         self.waiting.remove(&number);
     }
 
-    /// A call is served without waiting, while others wait or none.
+    /// A call is served without waiting. `others_wait` tells whether calls before it still do.
     pub fn served_at_once(&mut self, others_wait: bool) {
         self.out_of_turn += u64::from(others_wait);
     }
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(turns.counts(), (5, 1));
         turns.served_at_once(true);
         assert_eq!(turns.counts(), (5, 2));
-        // One that gave up is passed over by nobody.
+        // A call that gave up is no longer overtaken.
         turns.gave_up(numbers[1]);
         turns.served(numbers[3]);
         turns.served(numbers[4]);

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use loadline_measure::Record;
 use loadline_measure::failover::{Audit, Failover, Fault, Kind, PoolSize, Trial};
@@ -333,24 +333,27 @@ fn clients_are_compared_by_the_writes_that_they_repeat() {
     }
 }
 
-#[test]
-fn outage_that_somebody_else_causes_is_observed_and_leaves_no_keys() {
-    let redis = Redis::start(&[]);
-    let dir = Dir::new();
+/// Starts `failover --watch` on this server, with a record in `out.json`, and waits for its load.
+fn watch(redis: &Redis, dir: &Dir, more: &[&str]) -> Child {
     let words = format!(
         "failover {} --watch --duration 1200ms --rate 1k --json out.json",
         redis.url()
     );
-    let words: Vec<&str> = words.split(' ').collect();
+    let words: Vec<&str> = words.split(' ').chain(more.iter().copied()).collect();
     let mut command = dir.command(&words);
-    let run = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let run = command.spawn().unwrap();
     wait_until("the load has begun", || redis.calls("incr") > 50);
+    run
+}
+
+#[test]
+fn outage_that_somebody_else_causes_is_observed_and_leaves_no_keys() {
+    let redis = Redis::start(&[]);
+    let dir = Dir::new();
+    let run = watch(&redis, &dir, &[]);
     redis.answers("CLIENT PAUSE 400 WRITE\r\n", "+OK");
-    let report = Ended::of(&words, run.wait_with_output().unwrap()).succeeded();
+    let report = Ended::of(&["failover", "--watch"], run.wait_with_output().unwrap()).succeeded();
     redis.answers("DBSIZE\r\n", ":0");
     let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
     let Answer::Failover(answer) = record.answer else {
@@ -519,18 +522,7 @@ fn manager_is_held_to_its_limits_by_the_exit_code() {
 fn connection_that_the_pool_does_not_count_is_reported_as_leaked() {
     let redis = Redis::start(&[]);
     let dir = Dir::new();
-    let words = format!(
-        "failover {} --watch --workload manager --duration 1200ms --rate 1k --json out.json",
-        redis.url()
-    );
-    let words: Vec<&str> = words.split(' ').collect();
-    let mut command = dir.command(&words);
-    let run = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    wait_until("the load has begun", || redis.calls("incr") > 50);
+    let run = watch(&redis, &dir, &["--workload", "manager"]);
     let clients = redis.ask("CLIENT LIST");
     let name = clients
         .split([' ', '\r', '\n'])
@@ -539,7 +531,7 @@ fn connection_that_the_pool_does_not_count_is_reported_as_leaked() {
     let name = name.expect("the connections of the pool have a name");
     let mut leaked = TcpStream::connect(("127.0.0.1", redis.port())).unwrap();
     write!(leaked, "CLIENT SETNAME {name}\r\n").unwrap();
-    let report = Ended::of(&words, run.wait_with_output().unwrap()).succeeded();
+    let report = Ended::of(&["failover", "--watch"], run.wait_with_output().unwrap()).succeeded();
     drop(leaked);
     assert!(report.contains("the pool leaked 1 connection."), "{report}");
     let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
