@@ -32,10 +32,25 @@ pub(crate) const CATEGORIES: [&str; 21] = [
 
 /// A row for each command of Redis 7.0, with those that this server has in addition: its name, a letter for each key that
 /// differs in its access (the last one is for all further keys), its flags in COMMAND except for `movablekeys`, and, with an `@`,
-/// those categories that do not follow from the flags. The letters are `r` and `w` for keys that are read and written, `b` for
-/// both, `-` for neither, and a point without keys. For commands that this server has, a semicolon, the version of Redis that
+/// those categories that do not follow from the flags. The letters are those of [`KEY_FLAGS`], and a point without keys. For commands that this server has, a semicolon, the version of Redis that
 /// had it first, another one, and the summary of COMMAND DOCS.
 const ROWS: &str = include_str!("commands.txt");
+
+/// The flags of keys in COMMAND GETKEYSANDFLAGS, by their letter in the rows.
+const KEY_FLAGS: [(u8, &[&str]); 12] = [
+    (b'-', &["RO"]),
+    (b'r', &["RO", "access"]),
+    (b'a', &["RW", "access"]),
+    (b'c', &["RW", "access", "update"]),
+    (b'd', &["RW", "delete"]),
+    (b'i', &["RW", "insert"]),
+    (b'm', &["RW", "access", "insert"]),
+    (b'n', &["OW", "insert"]),
+    (b'o', &["OW", "update"]),
+    (b't', &["RW", "access", "delete"]),
+    (b'u', &["RW", "update"]),
+    (b'x', &["RM", "delete"]),
+];
 
 /// The categories that follow from a flag.
 const IMPLIED: [(&str, &[&str]); 6] = [
@@ -85,16 +100,43 @@ impl Item {
         self.flags().any(|known| known == flag)
     }
 
-    /// Whether the key at a place among the keys is read and whether it is written.
-    pub(crate) fn access(&self, place: usize) -> (bool, bool) {
+    /// The access to the key at a place among the keys.
+    pub(crate) fn access(&self, place: usize) -> KeyAccess {
         let letters = self.access.as_bytes();
         let letter = letters.get(place).or(letters.last());
-        match letter {
-            Some(b'r') => (true, false),
-            Some(b'w') => (false, true),
-            Some(b'b') => (true, true),
-            _ => (false, false),
-        }
+        KeyAccess(letter.copied().unwrap_or(b'-'))
+    }
+}
+
+/// The access of a command to a key: its letter in the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyAccess(u8);
+
+impl KeyAccess {
+    /// The value is read, and not used further.
+    pub(crate) const READ: Self = Self(b'r');
+    /// The value is read and changed.
+    pub(crate) const CHANGE: Self = Self(b'c');
+    /// The value is replaced without being read.
+    pub(crate) const OVERWRITE: Self = Self(b'o');
+
+    /// Its flags, in the order of Redis.
+    pub(crate) fn flags(self) -> &'static [&'static str] {
+        let mut known = KEY_FLAGS.iter();
+        known
+            .find(|(letter, _)| *letter == self.0)
+            .map_or(&[], |(_, flags)| flags)
+    }
+
+    /// Whether it takes the right to read: the value is used or returned.
+    pub(crate) fn reads(self) -> bool {
+        self.flags().contains(&"access")
+    }
+
+    /// Whether it takes the right to write.
+    pub(crate) fn writes(self) -> bool {
+        let mut flags = self.flags().iter();
+        flags.any(|flag| ["insert", "update", "delete"].contains(flag))
     }
 }
 

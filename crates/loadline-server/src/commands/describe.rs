@@ -5,7 +5,7 @@ use super::refusal::{Refusal, SYNTAX, no_such_form};
 use super::reply::Reply;
 use super::table::keys_at;
 use super::{Call, Keys, Known, Listed, Words, all, each, find_of, fits, is, listed, sub};
-use crate::catalogue;
+use crate::catalogue::{self, KeyAccess};
 
 pub(super) const TABLE: &[Listed] = &[listed("COMMAND", -1, Keys::None, command).with(&[
     sub(
@@ -22,6 +22,11 @@ pub(super) const TABLE: &[Listed] = &[listed("COMMAND", -1, Keys::None, command)
         "GETKEYS",
         -4,
         "<full-command>\nReturn the keys from a full command.",
+    ),
+    sub(
+        "GETKEYSANDFLAGS",
+        -4,
+        "<full-command>\nReturn the keys and the access flags from a full command.",
     ),
     sub(
         "INFO",
@@ -60,6 +65,9 @@ fn command(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             let keys = keys_of(words)?;
             reply.array(keys.len());
             keys.iter().for_each(|key| reply.bulk(key));
+        }
+        [_, word, ref words @ ..] if is(word, "GETKEYSANDFLAGS") => {
+            keys_and_flags(&mut reply, words)?;
         }
         _ => return Err(no_such_form(words)),
     }
@@ -167,6 +175,21 @@ fn list(reply: &mut Reply<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Writes the keys of a command, each with the flags of its access.
+fn keys_and_flags(reply: &mut Reply<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    let known = find_of(words).ok_or("ERR Invalid command specified")?;
+    let keys = keys_of(words)?;
+    reply.array(keys.len());
+    for (number, key) in keys.iter().enumerate() {
+        let flags = access_of(known, words, number).flags();
+        reply.array(2);
+        reply.bulk(key);
+        reply.set(flags.len());
+        flags.iter().for_each(|flag| reply.simple(flag));
+    }
+    Ok(())
+}
+
 /// The keys among the words of a command.
 pub(super) fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> {
     let known = find_of(words).ok_or("ERR Invalid command specified")?;
@@ -195,6 +218,28 @@ pub(super) fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> 
         }
         Keys::CountedOrNone(place) => counted_keys(words, place).unwrap_or_default().to_vec(),
     })
+}
+
+/// The access of a command to the key at a place among its keys. That of SET and BITFIELD depends on their options.
+pub(super) fn access_of(known: &Known, words: Words<'_>, number: usize) -> KeyAccess {
+    match known.name {
+        "SET" if words[3..].iter().any(|word| is(word, "GET")) => KeyAccess::CHANGE,
+        "SET" => KeyAccess::OVERWRITE,
+        "BITFIELD" if reads_alone(&words[2..]) => KeyAccess::READ,
+        _ => known.item.access(number),
+    }
+}
+
+/// Whether all operations of a BITFIELD are GET.
+fn reads_alone(mut rest: Words<'_>) -> bool {
+    loop {
+        rest = match rest {
+            [] => return true,
+            [word, _, _, rest @ ..] if is(word, "GET") => rest,
+            [word, _, rest @ ..] if is(word, "OVERFLOW") => rest,
+            _ => return false,
+        }
+    }
 }
 
 /// The keys behind their count at `place`.

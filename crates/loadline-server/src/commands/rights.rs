@@ -1,10 +1,11 @@
 //! The rights of users: which command, keys and channels are denied to them.
 
-use super::describe::keys_of;
+use super::describe::{access_of, keys_of};
 use super::refusal::Refusal;
 use super::table::Known;
-use super::{Call, Words, client, find_of, fits, is, pubsub};
+use super::{Call, Words, client, find_of, fits, pubsub};
 use crate::acl::{Denial, Entry, Selector, User};
+use crate::catalogue::KeyAccess;
 use crate::commands::glob;
 
 /// What a command is denied for: the kind, and the word that names it.
@@ -15,8 +16,8 @@ struct Wish<'w> {
     /// The place of its row in the catalogue.
     place: usize,
     argument: Option<&'w [u8]>,
-    /// Keys with their places among the words, and whether they are read and written.
-    keys: Vec<(usize, &'w [u8], (bool, bool))>,
+    /// Keys with their places among the words.
+    keys: Vec<(usize, &'w [u8], KeyAccess)>,
     /// Channels with their places among the words.
     channels: Vec<(usize, &'w [u8])>,
     /// Whether the channels are patterns.
@@ -28,9 +29,7 @@ impl<'w> Wish<'w> {
         let keys = keys_of(words).unwrap_or_default();
         let keys = keys.into_iter().enumerate().map(|(number, key)| {
             let at = words.iter().position(|word| std::ptr::eq(*word, key));
-            let access = access_of(known, words);
-            let access = access.unwrap_or_else(|| known.item.access(number));
-            (at.unwrap_or(0), key, access)
+            (at.unwrap_or(0), key, access_of(known, words, number))
         });
         let channels = match known.name {
             "SUBSCRIBE" | "SSUBSCRIBE" | "PSUBSCRIBE" => &words[1..],
@@ -51,7 +50,8 @@ impl<'w> Wish<'w> {
         if !selector.may_run(self.place, self.argument) {
             return Some((Denial::Command, 0));
         }
-        let is_open = |key: &[u8], (reads, writes): (bool, bool)| {
+        let is_open = |key: &[u8], access: KeyAccess| {
+            let (reads, writes) = (access.reads(), access.writes());
             let fits = |known: &&crate::acl::KeyPattern| {
                 (known.reads || !reads) && (known.writes || !writes)
             };
@@ -75,25 +75,6 @@ impl<'w> Wish<'w> {
         let mut channels = self.channels.iter();
         let denied = channels.find(|(_, channel)| !is_open(channel))?;
         Some((Denial::Channel, denied.0))
-    }
-}
-
-/// The access of commands to their key that depends on their options.
-fn access_of(known: &Known, words: Words<'_>) -> Option<(bool, bool)> {
-    match known.name {
-        "SET" => Some((words[3..].iter().any(|word| is(word, "GET")), true)),
-        "BITFIELD" => {
-            let mut rest = &words[2..];
-            loop {
-                rest = match rest {
-                    [] => return Some((true, false)),
-                    [word, _, _, rest @ ..] if is(word, "GET") => rest,
-                    [word, _, rest @ ..] if is(word, "OVERFLOW") => rest,
-                    _ => return Some((true, true)),
-                }
-            }
-        }
-        _ => None,
     }
 }
 

@@ -1,11 +1,11 @@
-//! COMMAND GETKEYS of our server and of a real redis-server, for all commands that ours has.
+//! COMMAND GETKEYS and GETKEYSANDFLAGS of our server and of a real redis-server, for all commands that ours has.
 
 use loadline_server::ServerConfig;
 
 use crate::support::{LATER, Ours, Redis, ask};
 
 /// Arguments in whose number, numbers and keywords the rules for keys differ.
-const ARGUMENTS: [&str; 16] = [
+const ARGUMENTS: [&str; 19] = [
     "a",
     "a b",
     "a b c",
@@ -22,6 +22,9 @@ const ARGUMENTS: [&str; 16] = [
     "a by store store b",
     "a get b limit 0 store store c",
     "usage a store b",
+    "a get u8 0",
+    "a get u8 0 overflow sat get u8 1",
+    "a get u8 0 set u8 0 1",
 ];
 
 #[test]
@@ -37,8 +40,10 @@ fn keys_of_every_command_are_those_of_redis() {
     assert!(names.len() > 100 && names.contains(&"sort"), "{names:?}");
     for name in names {
         for arguments in ARGUMENTS {
-            let line = format!("COMMAND GETKEYS {name} {arguments}");
-            assert_eq!(ask(&mut one, &line), ask(&mut other, &line), "{line}");
+            for form in ["GETKEYS", "GETKEYSANDFLAGS"] {
+                let line = format!("COMMAND {form} {name} {arguments}");
+                assert_eq!(ask(&mut one, &line), ask(&mut other, &line), "{line}");
+            }
         }
     }
 }
