@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -12,6 +13,15 @@ type goRedis struct {
 	options *redis.Options
 	client  redis.UniversalClient
 	held    []*redis.Conn
+}
+
+// recommend sets what the examples of "Production usage" in the documentation of go-redis set:
+// https://redis.io/docs/latest/develop/clients/go/produsage/
+func recommend(options *redis.Options) {
+	options.MinRetryBackoff, options.MaxRetryBackoff = 10*time.Millisecond, 100*time.Millisecond
+	options.MaxRetries = 5
+	options.DialTimeout = 10 * time.Second
+	options.ReadTimeout, options.WriteTimeout = 5*time.Second, 5*time.Second
 }
 
 func openGoRedis(config *config) client {
@@ -25,6 +35,9 @@ func openGoRedis(config *config) client {
 	if config.Mode == "pool" {
 		options.PoolSize = config.Concurrency
 	}
+	if config.isRecommended() {
+		recommend(options)
+	}
 	c := &goRedis{options: options}
 	switch {
 	case config.Sentinel != nil:
@@ -35,11 +48,15 @@ func openGoRedis(config *config) client {
 		c.client = redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: config.Sentinel.Master, SentinelAddrs: addresses, Username: options.Username,
 			Password: options.Password, DB: options.DB, Protocol: options.Protocol, PoolSize: options.PoolSize,
+			MinRetryBackoff: options.MinRetryBackoff, MaxRetryBackoff: options.MaxRetryBackoff, MaxRetries: options.MaxRetries,
+			DialTimeout: options.DialTimeout, ReadTimeout: options.ReadTimeout, WriteTimeout: options.WriteTimeout,
 		})
 	case config.Cluster:
 		c.client = redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: []string{options.Addr}, Username: options.Username, Password: options.Password,
 			Protocol: options.Protocol, PoolSize: options.PoolSize,
+			MinRetryBackoff: options.MinRetryBackoff, MaxRetryBackoff: options.MaxRetryBackoff, MaxRetries: options.MaxRetries,
+			DialTimeout: options.DialTimeout, ReadTimeout: options.ReadTimeout, WriteTimeout: options.WriteTimeout,
 		})
 	default:
 		c.client = redis.NewClient(options)

@@ -1,4 +1,4 @@
-// A driver of Go's Redis clients: see docs/driver-protocol.md. Clients: go-redis, rueidis.
+// A driver of Go's Redis clients: see docs/driver-protocol.md. Clients: go-redis, go-redis.recommended, rueidis.
 package main
 
 import (
@@ -55,6 +55,17 @@ type sentinel struct {
 func (c *config) address() string { return fmt.Sprintf("%s:%d", c.Host, c.Port) }
 
 func (c *config) isGet() bool { return c.Operation == "get" }
+
+// isRecommended tells whether the client has the settings that its documentation recommends, and not its defaults.
+func (c *config) isRecommended() bool { return strings.HasSuffix(c.Client, ".recommended") }
+
+// options are the words after the version in the name of the row.
+func (c *config) options() []string {
+	if c.isRecommended() {
+		return []string{"recommended"}
+	}
+	return []string{}
+}
 
 func text(value *string) string {
 	if value == nil {
@@ -356,7 +367,7 @@ func version(path string) string {
 
 func open(config *config) (client, string, string) {
 	switch config.Client {
-	case "go-redis":
+	case "go-redis", "go-redis.recommended":
 		return openGoRedis(config), "go-redis", version("github.com/redis/go-redis/v9")
 	case "rueidis":
 		return openRueidis(config), "rueidis", version("github.com/redis/rueidis")
@@ -382,7 +393,7 @@ func main() {
 	value := strings.Repeat("x", config.ValueBytes)
 	times := newTimes(config.Rate > 0)
 	say(map[string]any{"ready": map[string]any{
-		"client": name, "version": version, "options": []string{},
+		"client": name, "version": version, "options": config.options(),
 		"runtime": "Go " + strings.TrimPrefix(runtime.Version(), "go"),
 	}})
 	for lines.Scan() {

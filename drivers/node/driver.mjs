@@ -1,5 +1,5 @@
 // A driver of Node's Redis clients: see docs/driver-protocol.md. Clients: ioredis,
-// ioredis.autopipelining, node-redis. Keys and values are strings, as users of these clients pass and read them.
+// ioredis.autopipelining, ioredis.recommended, node-redis. Keys and values are strings, as users of these clients pass and read them.
 
 import { createRequire } from "node:module";
 import { PerformanceObserver } from "node:perf_hooks";
@@ -122,11 +122,22 @@ class Block {
   }
 }
 
+/**
+ * The settings in the examples of "Auto-reconnect" and "Reconnect on Error" in the README of ioredis, as far as they differ from
+ * the defaults and are not for blocking commands: https://github.com/redis/ioredis#auto-reconnect
+ */
+const recommendedOfIoredis = {
+  maxRetriesPerRequest: 1,
+  reconnectOnError: (error) => error.message.includes("READONLY"),
+};
+
 class Ioredis {
   constructor(config) {
     const Redis = require("ioredis");
     const enableAutoPipelining = config.client === "ioredis.autopipelining";
-    const options = enableAutoPipelining ? ["autopipelining"] : [];
+    const isRecommended = config.client === "ioredis.recommended";
+    const options = enableAutoPipelining ? ["autopipelining"] : isRecommended ? ["recommended"] : [];
+    const settings = isRecommended ? recommendedOfIoredis : {};
     this.about = { client: "ioredis", version: require("ioredis/package.json").version, options };
     const login = { username: config.user ?? undefined, password: config.password ?? undefined };
     const here = { host: config.host, port: config.port };
@@ -135,7 +146,7 @@ class Ioredis {
     this.make = () => {
       const client = config.cluster
         ? new Redis.Cluster([here], { enableAutoPipelining, redisOptions: login })
-        : new Redis({ ...place, ...login, db: config.database, enableAutoPipelining });
+        : new Redis({ ...place, ...login, ...settings, db: config.database, enableAutoPipelining });
       client.on("error", () => {});
       return client;
     };
@@ -258,7 +269,12 @@ async function withFaults(client, config, block) {
 async function main() {
   const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
   const config = JSON.parse((await lines.next()).value);
-  const clients = { ioredis: Ioredis, "ioredis.autopipelining": Ioredis, "node-redis": NodeRedis };
+  const clients = {
+    ioredis: Ioredis,
+    "ioredis.autopipelining": Ioredis,
+    "ioredis.recommended": Ioredis,
+    "node-redis": NodeRedis,
+  };
   if (!clients[config.client]) throw new Error(`unknown client \`${config.client}\``);
   const client = new clients[config.client](config);
   await client.open();

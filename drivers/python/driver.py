@@ -1,6 +1,6 @@
 """A driver of Python's Redis clients: see docs/driver-protocol.md.
 
-Clients: redis-py, redis-py.hiredis, redis-py.asyncio, redis-py.asyncio.hiredis, valkey-glide.
+Clients: redis-py, redis-py.hiredis, redis-py.recommended, redis-py.asyncio, redis-py.asyncio.hiredis, valkey-glide.
 """
 
 import asyncio
@@ -172,12 +172,31 @@ class Block:
         }
 
 
+def recommended(has_cluster):
+    """The settings in the examples of "Production usage" in the documentation of redis-py.
+
+    https://redis.io/docs/latest/develop/clients/redis-py/produsage/
+    """
+    from redis.backoff import ExponentialBackoff
+    from redis.exceptions import BusyLoadingError
+    from redis.retry import Retry
+
+    settings = {
+        "retry": Retry(ExponentialBackoff(), 8),
+        "health_check_interval": 3,
+        "socket_connect_timeout": 15,
+        "socket_timeout": 5,
+    }
+    # The page says that the errors of a cluster cannot be chosen.
+    return settings if has_cluster else {**settings, "retry_on_error": [BusyLoadingError]}
+
+
 class Blocking:
     """redis-py's blocking client."""
 
     modes = ("sync", "pipeline", "faults")
 
-    def __init__(self, config, has_hiredis):
+    def __init__(self, config, has_hiredis, is_recommended=False):
         if not has_hiredis:
             sys.modules["hiredis"] = None
         import redis
@@ -191,6 +210,9 @@ class Blocking:
             "protocol": config["resp"],
             "decode_responses": config["decode"] == "string",
         }
+        if is_recommended:
+            self.options.append("recommended")
+            common.update(recommended(config.get("cluster")))
         here = {"host": config["host"], "port": config["port"]}
         sentinel = config.get("sentinel")
         if sentinel:
@@ -380,6 +402,8 @@ def client_of(config):
     has_hiredis = name.endswith(".hiredis")
     if name in ("redis-py", "redis-py.hiredis"):
         return Blocking(config, has_hiredis)
+    if name == "redis-py.recommended":
+        return Blocking(config, False, is_recommended=True)
     if name in ("redis-py.asyncio", "redis-py.asyncio.hiredis"):
         return Tasks(config, has_hiredis)
     if name == "valkey-glide":

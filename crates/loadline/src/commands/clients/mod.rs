@@ -150,7 +150,7 @@ impl<'c> Comparison<'c> {
         let lacking = plan
             .drivers
             .iter()
-            .filter(|driver| !driver.modes.contains(&op.mode));
+            .filter(|driver| driver.is_timed() && !driver.modes.contains(&op.mode));
         let names: Vec<&str> = lacking.map(|driver| driver.name.as_str()).collect();
         if !names.is_empty() {
             let reason = match op.mode {

@@ -176,6 +176,11 @@ impl Driver {
         ))
     }
 
+    /// Whether `loadline clients` times its calls, and does not only run it with faults.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.modes.iter().any(|mode| *mode != DriverMode::Faults)
+    }
+
     /// Whether it can run.
     pub(crate) fn is_installed(&self) -> bool {
         self.program().is_some()

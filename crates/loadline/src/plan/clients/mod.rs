@@ -5,6 +5,7 @@ mod estimate;
 mod faults;
 mod manifest;
 mod ops;
+mod untimed;
 
 use std::path::Path;
 use std::slice;
@@ -146,6 +147,10 @@ pub(crate) fn resolve(
         left_out,
     }
     .within_a_minute(args);
+    let plan = match args.conformance {
+        Some(_) => plan,
+        None => plan.without_untimed()?,
+    };
     let gates = args.gate.iter().map(|text| plan.gate(text));
     Ok(ClientsPlan {
         gates: gates.collect::<Result<_, _>>()?,
@@ -254,8 +259,8 @@ enum Need {
 impl Need {
     fn is_met(self, driver: &Driver) -> bool {
         match self {
-            Self::Rate => driver.rate,
-            Self::Cluster => driver.cluster,
+            Self::Rate => driver.rate || !driver.is_timed(),
+            Self::Cluster => driver.cluster || !driver.is_timed(),
         }
     }
 }
@@ -322,11 +327,17 @@ fn measured<'d>(flag: &str, name: &str, drivers: &'d [Driver]) -> Result<&'d Dri
 
 fn reference(args: &ClientsArgs, drivers: &[Driver]) -> Result<String, Failure> {
     if let Some(name) = &args.reference {
-        return measured("--reference", name, drivers).map(|driver| driver.name.clone());
+        let driver = measured("--reference", name, drivers)?;
+        if !driver.is_timed() {
+            let why = "it has only runs with faults";
+            return Err(Failure::invalid("--reference", "driver", name, why));
+        }
+        return Ok(driver.name.clone());
     }
     let usual = drivers
         .iter()
         .find(|driver| driver.name == DEFAULT_REFERENCE);
+    let usual = usual.or_else(|| drivers.iter().find(|driver| driver.is_timed()));
     Ok(usual.unwrap_or(&drivers[0]).name.clone())
 }
 
