@@ -91,6 +91,44 @@ fn driver_of_a_folder_is_measured_beside_those_of_the_tree() {
     assert!(twice.to_string().contains("another folder has"), "{twice}");
 }
 
+/// As the drivers in the tree with the settings that their documentation recommends.
+#[test]
+fn driver_with_only_runs_with_faults_is_not_timed() {
+    let own = tempfile::tempdir().unwrap();
+    let path = own.path().to_str().unwrap();
+    let text = "language = \"Shell\"\ncommand = [\"sh\"]\n[[client]]\nname = \"mine.recommended\"\nmodes = [\"faults\"]\nresp = [2]";
+    std::fs::write(own.path().join("driver.toml"), text).unwrap();
+    let plan = |words: &[&str]| resolved(&[&["--driver", path], words].concat());
+    let names = |plan: &ClientsPlan| {
+        let names = plan.drivers.iter().map(|driver| driver.name.clone());
+        names.collect::<Vec<_>>()
+    };
+    let with = plan(&["embedded", "--rate", "50"]).unwrap();
+    assert_eq!(names(&with), ["one.fast", "mine.recommended"]);
+    assert_eq!(with.reference, "one.fast");
+    let rows = with.ops.iter();
+    let mut rows = rows.flat_map(|op| with.drivers.iter().filter(|it| it.modes.contains(&op.mode)));
+    assert!(rows.all(|driver| driver.name != "mine.recommended"));
+    for words in [
+        &["--no-faults"][..],
+        &["redis://h"],
+        &["spawn-cluster:redis-server"],
+    ] {
+        let without = plan(words).unwrap();
+        assert!(
+            !names(&without).contains(&"mine.recommended".to_owned()),
+            "{words:?}"
+        );
+        let sentence = "Left out: mine.recommended has only runs with faults.";
+        assert_eq!(without.left_out.last().unwrap(), sentence, "{words:?}");
+    }
+    let refused = plan(&["--reference", "mine.recommended"]).unwrap_err();
+    assert!(
+        refused.to_string().contains("only runs with faults"),
+        "{refused}"
+    );
+}
+
 #[test]
 fn folder_whose_installation_did_not_end_is_not_installed() {
     let dir = folder();
