@@ -234,6 +234,26 @@ fn clients_are_compared_by_fault_with_their_spread_and_in_words() {
     }
 }
 
+/// A name that is cut would be that of both rows of a client.
+#[test]
+fn recommended_settings_are_named_in_a_narrow_terminal() {
+    let mut record = compared();
+    if let Answer::Failover(answer) = &mut record.answer {
+        let driver = "redis-client.recommended";
+        answer.clients = [(driver.to_owned(), "redis-client 1.0 recommended".to_owned())].into();
+        for trial in &mut answer.trials {
+            trial.client = Some(driver.to_owned());
+        }
+    }
+    let report = text(&record, &TERMINAL);
+    assert!(
+        report.contains("\nredis-client,") && !report.contains('~'),
+        "{report}"
+    );
+    let report = one_line(&report);
+    assert!(report.contains(" recommended "), "{report}");
+}
+
 /// A text without its line breaks.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -146,6 +146,14 @@ fn title(score: &Score<'_>, topology: &Topology) -> String {
     format!("{}: {effect}", score.name)
 }
 
+/// The name of a driver in the table, where a narrow terminal can break it.
+fn row_name(driver: &str) -> String {
+    match driver.strip_suffix(".recommended") {
+        Some(client) => format!("{client}, recommended"),
+        None => driver.to_owned(),
+    }
+}
+
 fn row(score: &Score<'_>, refuses: bool) -> Row {
     let twice = match score.fault() {
         Fault::Cut => format!("{} of {}", score.twice, score.faults),
@@ -164,7 +172,7 @@ fn row(score: &Score<'_>, refuses: bool) -> Row {
         .outage_ns
         .map(|spread| format!("{at_least}{}", times(spread)));
     let mut cells = vec![
-        score.client.into(),
+        row_name(score.client).into(),
         counts(score.lost).into(),
         counts(score.unknown).into(),
         twice,
