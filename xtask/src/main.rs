@@ -28,6 +28,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, bail};
 use serde::de::DeserializeOwned;
 
+use instructions::Functions;
+
 const USAGE: &str = "\
 cargo xtask storeys            dependencies go down, between crates and inside them
 cargo xtask medians            medians are computed in loadline-measure only
@@ -64,7 +66,9 @@ fn main() -> ExitCode {
             Some(asked) => test::run_tests(&asked),
             None => return usage(),
         },
-        ["instructions"] => instructions::count().and_then(|counts| instructions::check(&counts)),
+        ["instructions"] => {
+            instructions::count(Functions::All).and_then(|counts| instructions::check(&counts))
+        }
         ["instructions", "--save"] => instructions::save(),
         ["ci"] => lint::run_all().and_then(|()| test::run_tests(&test::Asked::default())),
         ["picture", record] => picture::draw(record),

@@ -6,6 +6,7 @@ use std::thread;
 use anyhow::{Context, bail};
 
 use crate::install::{PAUSE, TRIES, install_debian, refuse, try_again};
+use crate::instructions::Functions;
 use crate::lint::run_cargo;
 use crate::stopwatch::Stopwatch;
 use crate::{
@@ -102,7 +103,7 @@ pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
         let made = scope.spawn(|| {
             let clients = pool::yield_to_others()
                 .and_then(|()| drivers::prepare(asked.install, must_be_there));
-            (clients, instructions::count())
+            (clients, instructions::count(Functions::Judged))
         });
         step("the workspace", &mut failed, || {
             programs::run_all(&programs, environment)

@@ -5,8 +5,10 @@
 //! one has ([`distinct`]), so that the linker does not merge two functions with the same body. The program prints a
 //! line for each: the name of the function and the operations of one call.
 
+#[cfg(feature = "sockets")]
 mod client;
 mod codec;
+#[cfg(feature = "sockets")]
 mod server;
 mod store;
 
@@ -48,8 +50,17 @@ fn keys() -> Vec<String> {
         .collect()
 }
 
+/// The functions of the server and the client; none without the feature.
+fn of_sockets() -> anyhow::Result<Vec<Measured>> {
+    #[cfg(feature = "sockets")]
+    let all = [server::run()?, client::run()?].concat();
+    #[cfg(not(feature = "sockets"))]
+    let all = Vec::new();
+    Ok(all)
+}
+
 fn main() -> anyhow::Result<()> {
-    let all = [codec::run()?, store::run(), server::run()?, client::run()?];
+    let all = [codec::run()?, store::run(), of_sockets()?];
     let mut out = std::io::stdout().lock();
     for measured in all.concat() {
         writeln!(out, "{} {}", measured.function, measured.operations)?;
