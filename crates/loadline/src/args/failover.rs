@@ -37,8 +37,8 @@ Faults:
   cut          connections end after a write was executed and before its reply
   black-hole   a connection delivers nothing more and stays open
   planned      a replica becomes the master by command (not standalone, embedded)
-  partition    client and master are cut off from the others for 1 s (sentinel: 5 s), which
-               promote a replica (replica and sentinel only)
+  partition    client and a master are cut off from the others for 1 s (cluster: 3 s,
+               sentinel: 5 s), which promote a replica (not standalone, embedded)
   lag          the replica receives nothing for 1 s and goes on answering (replica only)
   With --fault only:
   half-open    the server's end of a connection is closed, and the client is not notified

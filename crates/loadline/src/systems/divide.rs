@@ -3,14 +3,14 @@
 //! Proxies carry what crosses the line. While it is parted, they hold everything, as TCP does until a retransmission
 //! arrives, and neither end is notified.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use loadline_link::fault::Fault;
 use loadline_link::l4::{Proxy, Route};
 use loadline_link::shape::Shape;
 
 use super::faulty::entrances;
-use super::servers::Child;
+use super::servers::{Child, NodeAddresses};
 use crate::exit::Failure;
 
 /// The paths across the line.
@@ -29,10 +29,38 @@ impl Divide {
     /// If the operating system refuses a socket or a thread.
     pub(crate) fn in_front_of(master: &Child) -> Result<Self, Failure> {
         Ok(Self {
-            inward: proxy(&[master.address()])?,
+            inward: proxy([loopback(master.address())])?,
             master: master.address(),
             outward: None,
         })
+    }
+
+    /// Between the first of these nodes of a cluster, a master, and the others, which it finds at their ports of the first
+    /// loopback address.
+    ///
+    /// # Errors
+    /// As [`in_front_of`](Self::in_front_of).
+    ///
+    /// # Panics
+    /// Without a node.
+    pub(crate) fn between(nodes: &[NodeAddresses]) -> Result<Self, Failure> {
+        let (first, others) = nodes.split_first().expect("it has a master");
+        let [clients, buses] = [0, 1].map(|use_of| others.iter().map(move |node| node[use_of]));
+        let outward = clients.clone().chain(buses).map(|upstream| Route {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, upstream.port())).into(),
+            upstream: upstream.into(),
+        });
+        Ok(Self {
+            inward: proxy(first.map(loopback))?,
+            master: first[0],
+            outward: Some((proxy(outward)?, clients.collect())),
+        })
+    }
+
+    /// The addresses at which the other nodes of a cluster find the master.
+    pub(crate) fn node(&self) -> NodeAddresses {
+        let mut entrances = entrances(&self.inward);
+        std::array::from_fn(|_| entrances.next().expect("it has two routes"))
     }
 
     /// The address at which the other servers find the master.
@@ -50,7 +78,7 @@ impl Divide {
         others: impl IntoIterator<Item = &'c Child>,
     ) -> Result<(), Failure> {
         let others: Vec<SocketAddr> = others.into_iter().map(Child::address).collect();
-        self.outward = Some((proxy(&others)?, others));
+        self.outward = Some((proxy(others.iter().copied().map(loopback))?, others));
         Ok(())
     }
 
@@ -89,11 +117,12 @@ impl Divide {
     }
 }
 
-fn proxy(upstreams: &[SocketAddr]) -> Result<Proxy, Failure> {
-    let routes = upstreams.iter();
-    let routes: Vec<Route> = routes
-        .map(|upstream| Route::from_loopback((*upstream).into()))
-        .collect();
+fn loopback(upstream: SocketAddr) -> Route {
+    Route::from_loopback(upstream.into())
+}
+
+fn proxy(routes: impl IntoIterator<Item = Route>) -> Result<Proxy, Failure> {
+    let routes: Vec<Route> = routes.into_iter().collect();
     Proxy::start(&routes, Shape::default()).map_err(|error| refused(&error))
 }
 

@@ -149,7 +149,7 @@ impl Opened {
             Target::Engine(engine) => Access::engine(engine, plan, interrupt)?,
             Target::Cluster(seeds) => Access::cluster(target, seeds, None, plan)?,
             Target::SpawnCluster(program) => {
-                let children = ClusterChild::spawn(program, None, interrupt)?;
+                let children = ClusterChild::spawn(program, None, None, interrupt)?;
                 Access::cluster(target, &[children.seed()], Some(children), plan)?
             }
         };

@@ -113,7 +113,9 @@ impl Site {
                 Servers::One(child)
             }
             Topology::Cluster => {
-                let cluster = ClusterChild::spawn(program, Some(NODE_TIMEOUT), interrupt)?;
+                let mut draw = |nodes: &[_]| Ok(divide.insert(Divide::between(nodes)?).node());
+                let line = (*fault == Fault::Partition).then_some(&mut draw as _);
+                let cluster = ClusterChild::spawn(program, Some(NODE_TIMEOUT), line, interrupt)?;
                 Servers::Cluster(cluster)
             }
             Topology::Sentinel => {
@@ -236,6 +238,12 @@ impl Site {
             let (own, entrance) = (node(&own.address)?, node(&entrance.address)?);
             (own != entrance).then_some((own, entrance))
         });
+        // A cluster and sentinels name servers at the addresses of their side of a line.
+        let paths = self.divide.iter().flat_map(|divide| {
+            let paths = divide.paths();
+            paths.map(|(named, reached)| (node_at(named), node_at(reached)))
+        });
+        let led = led.chain(paths);
         let reads_replicas = *from == ReadFrom::Replica;
         match &self.servers {
             Servers::Pair { replica, .. } if reads_replicas => {
@@ -250,13 +258,7 @@ impl Site {
             Servers::One(_) | Servers::Pair { .. } => Ok(Connector::Server(client.build())),
             Servers::Sentinel { around, .. } => {
                 let named = sentinel(&around.named());
-                let paths = self.divide.iter().flat_map(|divide| {
-                    let paths = divide.paths();
-                    paths.map(|(named, reached)| (node_at(named), node_at(reached)))
-                });
-                let named = led
-                    .chain(paths)
-                    .fold(named, |named, (own, entrance)| named.reach(own, entrance));
+                let named = led.fold(named, |named, (own, entrance)| named.reach(own, entrance));
                 let named = match from {
                     ReadFrom::Replica => named.role(Role::Replica),
                     _ => named,

@@ -163,6 +163,25 @@ fn partitioned_master_is_replaced_by_the_sentinels_and_its_writes_are_lost() {
 }
 
 #[test]
+fn partitioned_master_of_a_cluster_stops_accepting_writes_before_the_end() {
+    let (answer, report) = answer(&["cluster", "--fault", "partition"]);
+    let trial = &answer.trials[0];
+    let clocks = &trial.clocks;
+    assert!(clocks.ready_ns < clocks.fault_end_ns, "{report}");
+    assert!(clocks.first_write_ns.is_some(), "{report}");
+    let losses = trial.audits.iter().filter_map(|audit| audit.loss);
+    let last_ns = losses.map(|loss| loss.to_ns).max().unwrap();
+    // It is in the minority for longer than the timeout of a node.
+    assert!(
+        last_ns < clocks.fault_ns + clocks.fault_end_ns.unwrap(),
+        "{report}"
+    );
+    assert!(trial.lost() > 50, "{report}");
+    // The other masters are on the other side, and the client cannot reach them.
+    assert!(trial.ambiguous() > 100, "{report}");
+}
+
+#[test]
 fn read_after_a_lost_write_is_stale() {
     let words =
         "standalone --fault kill --durability memory,always --duration 700ms --reads master";

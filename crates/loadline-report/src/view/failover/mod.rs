@@ -232,6 +232,9 @@ fn effect(trial: &Trial, topology: &Topology) -> String {
             Topology::Replica => {
                 "the client and the master are cut off from the replica, which is promoted and takes the port of the master at the end"
             }
+            Topology::Cluster => {
+                "the client and a master are cut off from the other nodes, which promote a replica"
+            }
             _ => {
                 "the client and the master are cut off from replicas and sentinels, which promote a replica"
             }

@@ -403,9 +403,6 @@ fn why_not(fault: &Fault, topology: &Topology, is_compared: bool) -> Option<&'st
         Fault::MaxClients if matches!(topology, Topology::Sentinel | Topology::Embedded) => {
             Some("cannot have it alone; use standalone, replica or cluster")
         }
-        Fault::Partition if *topology == Topology::Cluster => {
-            Some("has no proxy between its nodes; use replica or sentinel")
-        }
         Fault::Lag if *topology != Topology::Replica => {
             Some("has no proxy between a master and its replica alone; use replica")
         }
@@ -497,7 +494,8 @@ fn default_after(fault: &Fault, topology: &Topology, is_compared: bool) -> Durat
         // Longer than the default time limits of several clients, which are 5 s.
         (Fault::BlackHole | Fault::HalfOpen, _) if is_compared => 7,
         (Fault::Stop | Fault::Partition, Topology::Sentinel) => 8,
-        (Fault::Kill | Fault::Stop, Topology::Sentinel | Topology::Cluster) => 6,
+        (Fault::Kill | Fault::Stop, Topology::Sentinel | Topology::Cluster)
+        | (Fault::Partition, Topology::Cluster) => 6,
         (Fault::ReadOnly | Fault::MaxClients | Fault::Refused, _)
         | (Fault::SlowClose | Fault::SlotsMoved, _) => 3,
         (Fault::Kill | Fault::Stop | Fault::BlackHole | Fault::HalfOpen | Fault::Planned, _)

@@ -25,7 +25,7 @@ fn default_is_every_fault_of_one_server_in_less_than_a_minute() {
         let faults: Vec<&Fault> = plan.trials.iter().map(|trial| &trial.fault).collect();
         let is_left_out = |fault: &&Fault| match fault {
             Fault::Planned => alone,
-            Fault::Partition => alone || topology == "cluster",
+            Fault::Partition => alone,
             Fault::Lag => topology != "replica",
             fault => NOT_BY_DEFAULT.contains(fault),
         };
@@ -241,10 +241,6 @@ fn impossible_failovers_are_refused() {
         (
             &["embedded", "--fault", "planned"],
             "has no replica that could become the master",
-        ),
-        (
-            &["cluster", "--fault", "partition"],
-            "no proxy between its nodes",
         ),
         (
             &["sentinel", "--fault", "lag"],

@@ -29,7 +29,7 @@ use crate::systems::callgrind::Callgrind;
 use crate::systems::connect::Endpoint;
 use process::{own_executable, start};
 
-pub(crate) use cluster::ClusterChild;
+pub(crate) use cluster::{ClusterChild, NodeAddresses};
 pub(crate) use copy::copy_settings;
 pub(in crate::systems) use output::Tail;
 pub(crate) use process::{become_child, counted_child, limited_child, own_child};
@@ -228,6 +228,7 @@ impl Child {
             config: config.as_deref(),
             under,
             has_disk: false,
+            host: Ipv4Addr::LOCALHOST,
             interrupt,
         };
         let mut child = wanted.spawn(&program.path, || Ok(Vec::new()))?;
@@ -256,6 +257,7 @@ impl Child {
             config: None,
             under: None,
             has_disk: storage.has_disk,
+            host: Ipv4Addr::LOCALHOST,
             interrupt,
         };
         let mut child = wanted.spawn(program, || Ok(storage.settings()))?;
@@ -452,6 +454,8 @@ struct Wanted<'w> {
     under: Option<&'w Callgrind>,
     /// Whether its directory is a small file system.
     has_disk: bool,
+    /// The address of the loopback interface that it listens on.
+    host: Ipv4Addr,
     /// Interrupts the start.
     interrupt: &'w AtomicBool,
 }
@@ -487,8 +491,8 @@ impl Wanted<'_> {
             std::fs::write(&file, text).map_err(|error| no_directory(self.name, &error))?;
             words.push(file.into());
         }
-        let port = port.to_string();
-        words.extend(["--port", &port, "--bind", "127.0.0.1"].map(OsString::from));
+        let (host, port) = (self.host.to_string(), port.to_string());
+        words.extend(["--port", &port, "--bind", &host].map(OsString::from));
         if self.config.is_none() {
             words.extend(["--save", "", "--appendonly", "no"].map(OsString::from));
         }
@@ -505,7 +509,7 @@ impl Wanted<'_> {
         let disk = Some(dir.path()).filter(|_| self.has_disk);
         let (process, output) =
             start(self.name, path, &words, self.under, disk).map_err(Start::Failed)?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let address = SocketAddr::from((self.host, port));
         let mut child = Child {
             name: self.name.to_owned(),
             process,

@@ -1,6 +1,6 @@
 //! Child servers under sentinels on loopback: a master, two replicas, and three sentinels.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -63,6 +63,7 @@ impl SentinelChildren {
             config: None,
             under: None,
             has_disk: false,
+            host: Ipv4Addr::LOCALHOST,
             interrupt,
         };
         let master = wanted.spawn(program, || Ok(Vec::new()))?;
