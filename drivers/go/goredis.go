@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -41,12 +40,8 @@ func openGoRedis(config *config) client {
 	c := &goRedis{options: options}
 	switch {
 	case config.Sentinel != nil:
-		addresses := []string{}
-		for _, one := range config.Sentinel.Addresses {
-			addresses = append(addresses, fmt.Sprintf("%s:%d", one.Host, one.Port))
-		}
 		c.client = redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: config.Sentinel.Master, SentinelAddrs: addresses, Username: options.Username,
+			MasterName: config.Sentinel.Master, SentinelAddrs: config.Sentinel.addresses(), Username: options.Username,
 			Password: options.Password, DB: options.DB, Protocol: options.Protocol, PoolSize: options.PoolSize,
 			MinRetryBackoff: options.MinRetryBackoff, MaxRetryBackoff: options.MaxRetryBackoff, MaxRetries: options.MaxRetries,
 			DialTimeout: options.DialTimeout, ReadTimeout: options.ReadTimeout, WriteTimeout: options.WriteTimeout,

@@ -52,6 +52,14 @@ type sentinel struct {
 	} `json:"addresses"`
 }
 
+func (s *sentinel) addresses() []string {
+	addresses := []string{}
+	for _, one := range s.Addresses {
+		addresses = append(addresses, fmt.Sprintf("%s:%d", one.Host, one.Port))
+	}
+	return addresses
+}
+
 func (c *config) address() string { return fmt.Sprintf("%s:%d", c.Host, c.Port) }
 
 func (c *config) isGet() bool { return c.Operation == "get" }

@@ -19,6 +19,10 @@ func openRueidis(config *config) client {
 		Password:    text(config.Password),
 		SelectDB:    config.Database,
 	}
+	if config.Sentinel != nil {
+		options.InitAddress = config.Sentinel.addresses()
+		options.Sentinel = rueidis.SentinelOption{MasterSet: config.Sentinel.Master}
+	}
 	if config.Resp == 2 {
 		options.AlwaysRESP2, options.DisableCache = true, true
 	}

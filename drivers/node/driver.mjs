@@ -1,5 +1,5 @@
 // A driver of Node's Redis clients: see docs/driver-protocol.md. Clients: ioredis,
-// ioredis.autopipelining, ioredis.recommended, node-redis. Keys and values are strings, as users of these clients pass and read them.
+// ioredis.autopipelining, ioredis.recommended, node-redis, node-redis.recommended. Keys and values are strings, as users of these clients pass and read them.
 
 import { createRequire } from "node:module";
 import { PerformanceObserver } from "node:perf_hooks";
@@ -183,18 +183,36 @@ class Ioredis {
   }
 }
 
+/**
+ * The settings in the examples of "Production usage" in the documentation of node-redis:
+ * https://redis.io/docs/latest/develop/clients/nodejs/produsage/
+ */
+const recommendedOfNodeRedis = { socket: { connectTimeout: 10_000 }, disableOfflineQueue: true };
+
 class NodeRedis {
   constructor(config) {
     this.redis = require("redis");
-    this.about = { client: "node-redis", version: require("redis/package.json").version, options: [] };
+    const isRecommended = config.client === "node-redis.recommended";
+    const options = isRecommended ? ["recommended"] : [];
+    const settings = isRecommended ? recommendedOfNodeRedis : {};
+    this.about = { client: "node-redis", version: require("redis/package.json").version, options };
+    const common = {
+      username: config.user ?? undefined,
+      password: config.password ?? undefined,
+      database: config.database,
+      ...settings,
+    };
+    const here = { host: config.host, port: config.port, ...settings.socket };
+    const { master, addresses } = config.sentinel ?? {};
     this.make = () => {
-      const client = this.redis.createClient({
-        RESP: config.resp,
-        socket: { host: config.host, port: config.port },
-        username: config.user ?? undefined,
-        password: config.password ?? undefined,
-        database: config.database,
-      });
+      const client = config.sentinel
+        ? this.redis.createSentinel({
+            name: master,
+            sentinelRootNodes: addresses,
+            nodeClientOptions: common,
+            RESP: config.resp,
+          })
+        : this.redis.createClient({ ...common, RESP: config.resp, socket: here });
       client.on("error", () => {});
       return client;
     };
@@ -274,6 +292,7 @@ async function main() {
     "ioredis.autopipelining": Ioredis,
     "ioredis.recommended": Ioredis,
     "node-redis": NodeRedis,
+    "node-redis.recommended": NodeRedis,
   };
   if (!clients[config.client]) throw new Error(`unknown client \`${config.client}\``);
   const client = new clients[config.client](config);

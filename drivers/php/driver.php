@@ -193,6 +193,7 @@ interface Client
 final class PhpRedis implements Client
 {
     private Redis $redis;
+    private bool $isLost = false;
     private array $held = [];
 
     public function __construct(private array $config)
@@ -203,7 +204,7 @@ final class PhpRedis implements Client
     private function connect(): Redis
     {
         $redis = new Redis();
-        $redis->connect($this->config['host'], $this->config['port']);
+        $redis->connect(...$this->server());
         if ($this->config['password'] !== null) {
             $user = $this->config['user'];
             $redis->auth($user === null ? $this->config['password'] : [$user, $this->config['password']]);
@@ -213,6 +214,25 @@ final class PhpRedis implements Client
         }
         $redis->ping();
         return $redis;
+    }
+
+    /** The host and the port of the server: those that the first sentinel that answers names, if there are any. */
+    private function server(): array
+    {
+        foreach ($this->config['sentinel']['addresses'] ?? [] as $one) {
+            try {
+                $sentinel = version_compare(phpversion('redis'), '6.0', '<')
+                    ? new RedisSentinel($one['host'], $one['port'])
+                    : new RedisSentinel($one);
+                $named = $sentinel->getMasterAddrByName($this->config['sentinel']['master']);
+            } catch (RedisException) {
+                continue;
+            }
+            if ($named) {
+                return [$named[0], (int) $named[1]];
+            }
+        }
+        return [$this->config['host'], $this->config['port']];
     }
 
     public function about(): array
@@ -268,9 +288,19 @@ final class PhpRedis implements Client
 
     public function increment(string $key): void
     {
-        if ($this->redis->incr($key) === false) {
-            $this->refuse();
-            throw new RedisException('no reply');
+        // It leaves it to its user to ask the sentinels again.
+        if ($this->isLost) {
+            $this->redis = $this->connect();
+            $this->isLost = false;
+        }
+        try {
+            if ($this->redis->incr($key) === false) {
+                $this->refuse();
+                throw new RedisException('no reply');
+            }
+        } catch (RedisException $error) {
+            $this->isLost = ($this->config['sentinel'] ?? null) !== null;
+            throw $error;
         }
     }
 
@@ -302,13 +332,19 @@ final class Predis implements Client
         if ($this->config['user'] !== null) {
             throw new InvalidArgumentException('this version logs in without a user');
         }
-        $parameters = array_filter([
-            'host' => $this->config['host'],
-            'port' => $this->config['port'],
+        $login = array_filter([
             'database' => $this->config['database'],
             'password' => $this->config['password'],
         ], fn (mixed $value): bool => $value !== null);
-        $client = new Predis\Client($parameters);
+        $here = ['host' => $this->config['host'], 'port' => $this->config['port']];
+        $sentinel = $this->config['sentinel'] ?? null;
+        $client = $sentinel === null
+            ? new Predis\Client($here + $login)
+            : new Predis\Client($sentinel['addresses'], [
+                'replication' => 'sentinel',
+                'service' => $sentinel['master'],
+                'parameters' => $login,
+            ]);
         $client->ping();
         return $client;
     }

@@ -14,8 +14,7 @@ class RedisRb < Driver
 
   def connect
     options = {
-      host: @config["host"],
-      port: @config["port"],
+      **place,
       db: @config["database"],
       username: @config["user"],
       password: @config["password"],
@@ -28,6 +27,15 @@ class RedisRb < Driver
     redis = Redis.new(**options)
     redis.ping
     redis
+  end
+
+  # The server, or the sentinels that know it by its name.
+  def place
+    sentinel = @config["sentinel"]
+    return { host: @config["host"], port: @config["port"] } unless sentinel
+
+    known = sentinel["addresses"].map { |one| { host: one["host"], port: one["port"] } }
+    { host: sentinel["master"], sentinels: known, role: :master }
   end
 
   def get(key) = @redis.get(key)

@@ -31,6 +31,9 @@ pub struct Config {
     /// Whether it is a node of a cluster.
     #[serde(default)]
     pub cluster: bool,
+    /// The sentinels that name the server, if there are any.
+    #[serde(default)]
+    pub sentinel: Option<Sentinels>,
     /// The user, if one logs in.
     #[serde(default)]
     pub user: Option<String>,
@@ -59,6 +62,24 @@ pub struct Config {
     pub keys: usize,
     /// The bytes of a value.
     pub value_bytes: usize,
+}
+
+/// The sentinels that know a server by its name.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Sentinels {
+    /// The name of the server.
+    pub master: String,
+    /// The addresses of the sentinels.
+    pub addresses: Vec<Place>,
+}
+
+/// The address of a sentinel.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Place {
+    /// The host.
+    pub host: String,
+    /// The port.
+    pub port: u16,
 }
 
 /// The mode of calls.

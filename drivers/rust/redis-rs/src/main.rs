@@ -1,4 +1,5 @@
-//! The driver of redis-rs: a blocking connection, or tasks that share a `ConnectionManager`; or those of a cluster.
+//! The driver of redis-rs: a blocking connection, also to the master that sentinels name, or tasks that share a
+//! `ConnectionManager`; or those of a cluster.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -9,22 +10,35 @@ use driver_harness::{
 };
 use redis::aio::{self, ConnectionManager};
 use redis::cluster::{ClusterClient, ClusterConnection, cluster_pipe};
-use redis::{ConnectionLike, RedisError, RedisResult, cluster_async, cmd};
+use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
+use redis::{
+    ConnectionAddr, ConnectionLike, ProtocolVersion, RedisError, RedisResult, cluster_async, cmd,
+};
 use tokio::runtime::Runtime;
 
 fn main() -> anyhow::Result<()> {
     serve(RedisRs::open)
 }
 
+/// The end of the name of a client with the settings that its documentation recommends.
+const RECOMMENDED: &str = ".recommended";
+
 struct RedisRs {
     config: Config,
-    client: redis::Client,
+    entrance: Entrance,
     keys: Rc<[String]>,
     value: Rc<str>,
     way: Way,
     held: Vec<redis::Connection>,
     /// Whether the plain connection has to be replaced, as redis-rs says.
     is_broken: bool,
+}
+
+/// The place where blocking connections are opened.
+struct Entrance {
+    client: redis::Client,
+    sentinel: Option<SentinelClient>,
+    is_recommended: bool,
 }
 
 enum Way {
@@ -34,14 +48,67 @@ enum Way {
     ClusterTasks(Runtime, cluster_async::ClusterConnection),
 }
 
+impl Entrance {
+    fn connect(&mut self) -> RedisResult<redis::Connection> {
+        let connection = match &mut self.sentinel {
+            Some(sentinel) => sentinel.get_connection()?,
+            None if self.is_recommended => self
+                .client
+                .get_connection_with_timeout(Duration::from_secs(5))?,
+            None => self.client.get_connection()?,
+        };
+        if self.is_recommended {
+            recommended(&connection)?;
+        }
+        Ok(connection)
+    }
+}
+
+/// Sets what the example of "Timeouts" in the documentation of redis-rs sets. A client of sentinels has no setting for the time to
+/// connect: <https://redis.io/docs/latest/develop/clients/rust/connect/>
+fn recommended(connection: &redis::Connection) -> RedisResult<()> {
+    connection.set_read_timeout(Some(Duration::from_secs(2)))?;
+    connection.set_write_timeout(Some(Duration::from_secs(2)))
+}
+
+/// The client of the master that sentinels name, if there are any.
+fn sentinel(config: &Config) -> RedisResult<Option<SentinelClient>> {
+    let Some(sentinels) = &config.sentinel else {
+        return Ok(None);
+    };
+    let addresses = sentinels.addresses.iter();
+    let addresses = addresses.map(|one| ConnectionAddr::Tcp(one.host.clone(), one.port));
+    let name = &sentinels.master;
+    let mut builder = SentinelClientBuilder::new(addresses, name, SentinelServerType::Master)?
+        .set_client_to_redis_db(config.database.into());
+    if config.resp == 3 {
+        builder = builder.set_client_to_redis_protocol(ProtocolVersion::RESP3);
+    }
+    if let Some(user) = &config.user {
+        builder = builder.set_client_to_redis_username(user);
+    }
+    if let Some(password) = &config.password {
+        builder = builder.set_client_to_redis_password(password);
+    }
+    builder.build().map(Some)
+}
+
 impl RedisRs {
     fn open(config: &Config) -> anyhow::Result<(Self, About)> {
         let url = format!("{}?protocol={}", config.url(), config.resp);
-        let client = redis::Client::open(url.as_str())?;
+        let is_recommended = config.client.ends_with(RECOMMENDED);
+        let mut entrance = Entrance {
+            client: redis::Client::open(url.as_str())?,
+            sentinel: sentinel(config)?,
+            is_recommended,
+        };
         let cluster = || ClusterClient::new([url.as_str()]);
         let mut options = Vec::new();
-        let way = match (config.client.as_str(), config.cluster) {
-            ("redis-rs", false) => Way::Blocking(Box::new(client.get_connection()?)),
+        if is_recommended {
+            options.push("recommended");
+        }
+        let way = match (config.client.trim_end_matches(RECOMMENDED), config.cluster) {
+            ("redis-rs", false) => Way::Blocking(Box::new(entrance.connect()?)),
             ("redis-rs", true) => Way::Cluster(Box::new(cluster()?.get_connection()?)),
             ("redis-rs.tasks", is_cluster) => {
                 options.push("tasks");
@@ -50,7 +117,7 @@ impl RedisRs {
                     let connection = runtime.block_on(cluster()?.get_async_connection())?;
                     Way::ClusterTasks(runtime, connection)
                 } else {
-                    let manager = runtime.block_on(client.get_connection_manager())?;
+                    let manager = runtime.block_on(entrance.client.get_connection_manager())?;
                     Way::Tasks(runtime, manager)
                 }
             }
@@ -65,7 +132,7 @@ impl RedisRs {
             keys: config.keys().into(),
             value: config.value().into(),
             config: config.clone(),
-            client,
+            entrance,
             way,
             held: Vec::new(),
             is_broken: false,
@@ -109,7 +176,9 @@ impl Driver for RedisRs {
         let done: RedisResult<u64> = match &mut self.way {
             Way::Blocking(connection) => {
                 // A plain connection does not connect again by itself.
-                if self.is_broken && let Ok(another) = self.client.get_connection() {
+                if self.is_broken
+                    && let Ok(another) = self.entrance.connect()
+                {
                     **connection = another;
                 }
                 let done = cmd("INCR").arg(key).query(connection);
@@ -143,7 +212,7 @@ impl Driver for RedisRs {
     }
 
     fn connect_another(&mut self) -> anyhow::Result<()> {
-        self.held.push(self.client.get_connection()?);
+        self.held.push(self.entrance.connect()?);
         Ok(())
     }
 }

@@ -96,7 +96,7 @@ fn clients_are_compared_in_five_rounds_unless_they_cannot_take_part() {
     assert_eq!((&plan.operations[..], plan.writers), (&[Kind::Incr][..], 1));
     for (words, part) in [
         (
-            ["sentinel", "--client", "rueidis"],
+            ["sentinel", "--client", "hiredis"],
             "does not follow `sentinel`",
         ),
         (

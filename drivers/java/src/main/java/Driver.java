@@ -31,16 +31,21 @@ public final class Driver {
     private static void serve() throws IOException, InterruptedException {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         Config config = Config.read(JsonParser.parseString(lines.readLine()).getAsJsonObject());
-        Client client = switch (config.client()) {
+        String name = config.client().replace(".recommended", "");
+        Client client = switch (name) {
             case "jedis" -> new Jedis(config);
             case "lettuce" -> new Lettuce(config);
             default -> throw new IllegalArgumentException("unknown client `" + config.client() + "`");
         };
         JsonObject ready = new JsonObject();
-        ready.addProperty("client", config.client());
+        ready.addProperty("client", name);
         ready.addProperty("version", client.version());
         ready.addProperty("runtime", "Java " + System.getProperty("java.version"));
-        ready.add("options", new JsonArray());
+        JsonArray options = new JsonArray();
+        if (config.isRecommended()) {
+            options.add("recommended");
+        }
+        ready.add("options", options);
         say("ready", ready);
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split(" ");

@@ -4,9 +4,12 @@ import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisException;
 import io.lettuce.core.RedisFuture;
 import io.lettuce.core.RedisURI;
+import io.lettuce.core.SocketOptions;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.async.RedisAsyncCommands;
+import io.lettuce.core.protocol.CommandType;
 import io.lettuce.core.protocol.ProtocolVersion;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -26,20 +29,42 @@ final class Lettuce implements Client {
 
     Lettuce(Config config) {
         this.config = config;
-        RedisURI.Builder uri = RedisURI.builder()
-                .withHost(config.host())
-                .withPort(config.port())
-                .withDatabase(config.database());
+        RedisURI.Builder uri = RedisURI.builder().withDatabase(config.database());
+        if (config.sentinels() == null) {
+            uri.withHost(config.host()).withPort(config.port());
+        } else {
+            uri.withSentinelMasterId(config.sentinels().master());
+            config.sentinels().places().forEach(place -> uri.withSentinel(place.host(), place.port()));
+        }
         if (config.password() != null && config.user() != null) {
             uri.withAuthentication(config.user(), config.password().toCharArray());
         } else if (config.password() != null) {
             uri.withPassword(config.password().toCharArray());
         }
+        ClientOptions.Builder options = ClientOptions.builder()
+                .protocolVersion(config.resp() == 3 ? ProtocolVersion.RESP3 : ProtocolVersion.RESP2);
+        if (config.isRecommended()) {
+            recommend(uri, options);
+        }
         client = RedisClient.create(uri.build());
-        client.setOptions(ClientOptions.builder()
-                .protocolVersion(config.resp() == 3 ? ProtocolVersion.RESP3 : ProtocolVersion.RESP2)
-                .build());
+        client.setOptions(options.build());
         connection = connect();
+    }
+
+    /**
+     * Sets what the examples of "Production usage" in the documentation of Lettuce set, without TCP_USER_TIMEOUT, which needs another
+     * transport: https://redis.io/docs/latest/develop/clients/lettuce/produsage/ The example of a filter has DECR.
+     */
+    private static void recommend(RedisURI.Builder uri, ClientOptions.Builder options) {
+        uri.withTimeout(Duration.ofSeconds(30));
+        SocketOptions.KeepAliveOptions keepAlive = SocketOptions.KeepAliveOptions.builder()
+                .interval(Duration.ofSeconds(5))
+                .idle(Duration.ofSeconds(5))
+                .count(3)
+                .enable()
+                .build();
+        options.socketOptions(SocketOptions.builder().keepAlive(keepAlive).build());
+        options.replayFilter(command -> command.getType() == CommandType.INCR);
     }
 
     private StatefulRedisConnection<String, String> connect() {
