@@ -204,6 +204,8 @@ pub struct Failover {
     pub pool: Option<PoolSize>,
     /// The WAIT after each write, if there is one.
     pub wait: Option<Wait>,
+    /// The replicas without which a master refuses writes, if it does.
+    pub min_replicas: Option<MinReplicas>,
     /// The servers that answer the reads; `None` without reads.
     pub reads: Option<ReadFrom>,
     /// One for each fault.
@@ -228,6 +230,16 @@ pub struct Wait {
     pub replicas: u64,
     /// The longest time for that, in nanoseconds.
     pub timeout_ns: u64,
+}
+
+/// A master with fewer replicas refuses writes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MinReplicas {
+    /// The fewest replicas (`min-replicas-to-write`).
+    pub replicas: u64,
+    /// The longest time since a replica has answered (`min-replicas-max-lag`), in nanoseconds.
+    pub max_lag_ns: u64,
 }
 
 /// The load during one fault.

@@ -127,6 +127,7 @@ pub(super) fn record() -> Record {
         writers: 6,
         pool: None,
         wait: None,
+        min_replicas: None,
         reads: None,
         trials: vec![kill, cut],
     });

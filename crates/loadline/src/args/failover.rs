@@ -18,6 +18,7 @@ Examples:
   loadline failover cluster --fault kill --rounds 8 --json before.json
   loadline failover replica --fault lag,kill --reads replica
   loadline failover sentinel --fault partition --wait 1:100ms
+  loadline failover cluster --fault partition --min-replicas 1:2s
   loadline failover --client loadline,redis-py,go-redis --fault kill,cut
   loadline failover redis://localhost --watch --duration 2m
   loadline failover sentinel --workload manager --limit 'reconnect<1s' --limit 'kill.pool_recovery<2s'
@@ -84,7 +85,7 @@ pub(crate) struct FailoverArgs {
     #[arg(
         long,
         requires = "topology",
-        conflicts_with_all = ["fault", "durability", "server", "client", "rounds", "wait", "reads"]
+        conflicts_with_all = ["fault", "durability", "server", "client", "rounds", "wait", "reads", "min_replicas"]
     )]
     pub(crate) watch: bool,
     /// Clients to compare: names of drivers (see `loadline clients --list`), or directories of some
@@ -115,6 +116,10 @@ pub(crate) struct FailoverArgs {
     /// WAIT for N replicas, up to T, after each write [example: 1:100ms]
     #[arg(long, value_name = "N:T", help_heading = "Load")]
     pub(crate) wait: Option<String>,
+    /// Let masters refuse writes without N replicas that answered in the last T, in whole seconds
+    /// (min-replicas-to-write and min-replicas-max-lag) [example: 1:2s]
+    #[arg(long, value_name = "N:T", help_heading = "Load")]
+    pub(crate) min_replicas: Option<String>,
     /// Read as often as write, from the `master` or from a `replica`, and count stale reads
     #[arg(long, value_name = "FROM", help_heading = "Load")]
     pub(crate) reads: Option<String>,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use loadline_client::cluster::{self, Node, slot_of};
 use loadline_client::sentinel::Role;
 use loadline_client::{Address, OwnedReply, RetryPolicy, Tls};
-use loadline_measure::failover::{Fault, ReadFrom, Topology};
+use loadline_measure::failover::{Fault, MinReplicas, ReadFrom, Topology};
 use loadline_measure::record::ServerEnvironment;
 
 use super::admin::Admin;
@@ -143,6 +143,25 @@ impl Site {
             _ => Servers::One(spawn()?),
         };
         Ok(Self { servers, divide })
+    }
+
+    /// Lets masters refuse writes without enough replicas.
+    ///
+    /// # Errors
+    /// If a server refuses.
+    pub(crate) fn require_replicas(&self, min: MinReplicas) -> Result<(), Failure> {
+        let servers = match &self.servers {
+            Servers::Pair { master, replica } => vec![master.server(), replica.server()],
+            _ => self.nodes(),
+        };
+        let lag = Duration::from_nanos(min.max_lag_ns).as_secs().to_string();
+        let replicas = min.replicas.to_string();
+        for server in servers {
+            say(&server, &["CONFIG", "SET", "min-replicas-max-lag", &lag])?;
+            let words = ["CONFIG", "SET", "min-replicas-to-write", &replicas];
+            say(&server, &words)?;
+        }
+        Ok(())
     }
 
     /// The server that fails.

@@ -155,11 +155,25 @@ fn wait_turns_the_losses_of_a_partition_into_unknown_outcomes() {
 
 #[test]
 fn partitioned_master_is_replaced_by_the_sentinels_and_its_writes_are_lost() {
-    let (answer, report) = answer(&["sentinel", "--fault", "partition"]);
-    let trial = &answer.trials[0];
-    assert!(trial.clocks.ready_ns.is_some(), "{report}");
-    assert!(trial.clocks.first_write_ns.is_some(), "{report}");
-    assert!(trial.lost() > 300, "{report}");
+    let partition = |more: &[&str]| {
+        let words = [&["sentinel", "--fault", "partition"][..], more].concat();
+        let (answer, report) = answer(&words);
+        let trial = answer.trials.into_iter().next().unwrap();
+        assert!(trial.clocks.ready_ns.is_some(), "{report}");
+        assert!(trial.clocks.first_write_ns.is_some(), "{report}");
+        assert!(trial.lost() > 300, "{report}");
+        (trial, report)
+    };
+    let (without, report) = partition(&[]);
+    assert_eq!(without.errors.get("NOREPLICAS"), None, "{report}");
+    let (with, report) = partition(&["--min-replicas", "1:1s"]);
+    // Once its replicas have been silent for long enough, it refuses writes, and what it has refused is nowhere.
+    assert!(with.errors["NOREPLICAS"] > 100, "{report}");
+    let last_ns = |trial: &Trial| {
+        let losses = trial.audits.iter().filter_map(|audit| audit.loss);
+        losses.map(|loss| loss.to_ns).max().unwrap() - trial.clocks.fault_ns
+    };
+    assert!(last_ns(&with) < last_ns(&without), "{report}");
 }
 
 #[test]

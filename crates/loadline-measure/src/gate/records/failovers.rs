@@ -93,10 +93,12 @@ fn other_work(
             writers,
             pool,
             wait,
+            min_replicas,
             reads,
             ..
         } = failover;
-        (*rate, *writers, *pool, *wait, reads.clone())
+        let servers = *min_replicas;
+        (*rate, *writers, *pool, *wait, servers, reads.clone())
     };
     if load(before) != load(after) {
         reasons.push(FailoverReason::OtherLoad);

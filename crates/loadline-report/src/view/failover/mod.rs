@@ -6,7 +6,7 @@ mod reads;
 mod scorecard;
 
 use loadline_measure::failover::{
-    Audit, Clocks, Failover, Fault, Gap, PoolSize, Topology, Trial, Wait, WriteId,
+    Audit, Clocks, Failover, Fault, Gap, MinReplicas, PoolSize, Topology, Trial, Wait, WriteId,
 };
 use loadline_measure::words;
 
@@ -145,8 +145,9 @@ fn audits(answer: &Failover) -> Option<Section> {
     let wait = answer.wait.map_or_else(String::new, |wait| {
         format!(", each with {} in one request,", waiting(wait))
     });
+    let refusing = answer.min_replicas.map_or_else(String::new, refusing);
     let caption = format!(
-        "Writes of {} at {} per second{wait} through {}{pool}",
+        "Writes of {} at {} per second{wait} through {}{pool}{refusing}",
         words::plural(answer.writers, "writer"),
         words::amount(answer.rate),
         answer.client
@@ -174,6 +175,15 @@ fn waiting(wait: Wait) -> String {
     format!(
         "a WAIT for {} up to {time}",
         words::plural(wait.replicas, "replica")
+    )
+}
+
+/// The condition of masters in words.
+fn refusing(min: MinReplicas) -> String {
+    let time = words::duration(min.max_lag_ns as f64);
+    format!(
+        "; masters refuse writes without {} that answered in the last {time}",
+        words::plural(min.replicas, "replica")
     )
 }
 

@@ -98,6 +98,7 @@ fn measure(
                 max: pool.max as u64,
             }),
             wait: plan.wait,
+            min_replicas: plan.min_replicas,
             reads: plan.reads.clone(),
             trials: Vec::new(),
         };
@@ -172,13 +173,7 @@ fn one_trial(
     let control = &session.shell.control;
     let site = match servers {
         Some(site) => site,
-        None => servers.insert(Site::start(
-            &plan.topology,
-            &plan.program,
-            trial.durability,
-            &trial.fault,
-            &control.interrupt,
-        )?),
+        None => servers.insert(started_site(plan, trial, &control.interrupt)?),
     };
     let subject = format!("{} ({})", plan.topology, trial.durability);
     let known = &mut session.record.environment.servers;
@@ -216,6 +211,20 @@ fn one_trial(
         all.push((trial, history, client));
     }
     Ok(all)
+}
+
+/// Starts the servers of a trial.
+fn started_site(
+    plan: &FailoverPlan,
+    trial: &TrialPlan,
+    interrupt: &AtomicBool,
+) -> Result<Site, Failure> {
+    let (topology, program) = (&plan.topology, &plan.program);
+    let site = Site::start(topology, program, trial.durability, &trial.fault, interrupt)?;
+    if let Some(min) = plan.min_replicas {
+        site.require_replicas(min)?;
+    }
+    Ok(site)
 }
 
 /// Lets each load run on a thread of its own, and causes the fault from this one, which started the servers. Returns what each

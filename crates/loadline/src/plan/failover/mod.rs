@@ -2,8 +2,8 @@
 
 mod clients;
 mod limits;
+mod replicas;
 mod scripts;
-mod wait;
 mod watched;
 
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use loadline_client::pool;
 use loadline_link::script::Script;
 use loadline_measure::Limit;
-use loadline_measure::failover::{Fault, Kind, ReadFrom, Topology, Wait};
+use loadline_measure::failover::{Fault, Kind, MinReplicas, ReadFrom, Topology, Wait};
 use serde_json::{Value, json};
 
 use super::description::Description;
@@ -81,6 +81,8 @@ pub(crate) struct FailoverPlan {
     pub(crate) pool: Option<pool::Limits>,
     /// The WAIT after each write.
     pub(crate) wait: Option<Wait>,
+    /// The replicas without which a master refuses writes.
+    pub(crate) min_replicas: Option<MinReplicas>,
     /// The servers that answer reads; `None` without reads.
     pub(crate) reads: Option<ReadFrom>,
     pub(crate) limits: Vec<Limit>,
@@ -128,7 +130,7 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
         _ => (scripts::OF_DRIVER, COMPARED_ROUNDS),
     };
     let rounds = args.rounds.unwrap_or(rounds);
-    let wait = wait::resolve(args.wait.as_deref(), &topology)?;
+    let wait = replicas::wait(args.wait.as_deref(), &topology)?;
     // A WAIT is about the writes of its connection, and holds it up.
     let pool = pool(args.workload, &topology)?.or(wait.map(|_| pool::Limits::default()));
     let mut base = Plan::bare(&args.choices, around);
@@ -159,6 +161,7 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
         limits: limits::resolve(&args.limits, pool.is_some(), &trials)?,
         pool,
         wait,
+        min_replicas: replicas::min_replicas(args.min_replicas.as_deref(), &topology, &trials)?,
         topology: match watched {
             Some(target) => Topology::from(target.to_string().as_str()),
             None => topology,
@@ -578,6 +581,7 @@ impl FailoverPlan {
         out.entry("drivers", drivers.collect::<Vec<_>>());
         out.entry("pool", self.pool.map(|pool| [pool.min, pool.max]));
         out.entry("wait", json!(self.wait));
+        out.entry("min_replicas", json!(self.min_replicas));
         out.entry("reads", json!(self.reads));
         let limits: Vec<String> = self.limits.iter().map(ToString::to_string).collect();
         out.entry("limits", limits.clone());
@@ -602,6 +606,11 @@ impl FailoverPlan {
             target if self.watched().is_some() => format!("{target}, which runs already"),
             _ => format!("{}: {}", self.topology, self.program.display()),
         });
+        if let Some(min) = self.min_replicas {
+            let lag = duration_text(Duration::from_nanos(min.max_lag_ns));
+            let (name, lag_name) = ("min-replicas-to-write", "min-replicas-max-lag");
+            out.line(format!("{name} {}, {lag_name} {lag}", min.replicas));
+        }
         out.section("Load");
         out.line(self.load(&kinds));
         if let Some(from) = &self.reads {

@@ -298,6 +298,20 @@ fn waits_reads_and_operations_that_a_topology_cannot_have_are_refused() {
         ),
         (&["sentinel", "--wait", "1"], "expected N:T"),
         (&["sentinel", "--wait", "1:0ms"], "from 1ms to"),
+        (
+            &["embedded", "--min-replicas", "1:2s"],
+            "--min-replicas: `embedded` has no replica",
+        ),
+        (
+            &["sentinel", "--min-replicas", "1"],
+            "expected N:T, such as 1:2s",
+        ),
+        (&["sentinel", "--min-replicas", "1:1500ms"], "whole seconds"),
+        (
+            &["cluster", "--min-replicas", "1:2s"],
+            "after `kill`, the new master of `cluster` has too few replicas",
+        ),
+        (&["replica", "--min-replicas", "1:500ms"], "from 1s to"),
         (&["--reads", "replica"], "`standalone` has no replica"),
         (&["--reads", "all"], "expected master or replica"),
         (
@@ -309,6 +323,20 @@ fn waits_reads_and_operations_that_a_topology_cannot_have_are_refused() {
             "EXEC follows a read",
         ),
     ]);
+}
+
+#[test]
+fn masters_refuse_writes_without_the_replicas_that_were_asked_for() {
+    let words = "cluster --fault partition --min-replicas 1:2s";
+    let plan = resolved(&words.split(' ').collect::<Vec<_>>()).unwrap();
+    let min = MinReplicas {
+        replicas: 1,
+        max_lag_ns: 2_000_000_000,
+    };
+    assert_eq!(plan.min_replicas, Some(min));
+    assert_eq!(plan.to_json()["min_replicas"]["replicas"], 1);
+    // Sentinels have a second replica for the new master.
+    assert!(resolved(&["sentinel", "--min-replicas", "1:2s"]).is_ok());
 }
 
 #[test]
