@@ -425,11 +425,20 @@ fn rounds(cases: &[&Case], histograms: &Histograms) -> Result<Vec<RoundSummary>,
             server_cpu_ns_per_op: server.reduce(f64::max).map(per_op),
             client_cpu_wait: mean(|round| round.client_cpu_wait),
             server_cpu_wait: mean(|round| round.server_cpu_wait),
-            reference_ns_p50: None,
+            reference_ns_p50: reference(&parts),
             tail: None,
         })
     });
     rounds.collect()
+}
+
+/// The reference of all agents in a round: the harmonic mean, because their rates add up. `None` if one of them has none.
+fn reference(rounds: &[&RoundSummary]) -> Option<u64> {
+    let speeds = rounds
+        .iter()
+        .map(|round| Some(1.0 / round.reference_ns_p50.filter(|ns| *ns > 0)? as f64));
+    let speed: f64 = speeds.sum::<Option<f64>>()?;
+    (!rounds.is_empty()).then(|| (rounds.len() as f64 / speed).round() as u64)
 }
 
 fn per_second(ops: u64, duration_ns: u64) -> f64 {

@@ -33,6 +33,9 @@ pub struct Judgement<R = String, E = String> {
     pub second_run_needed: bool,
     /// Whether the comparison was refused because the work differs.
     pub refused: bool,
+    /// Number of load generators that measured the candidate together; 0 for a single one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub agents: u64,
 }
 
 /// The policy of a judgement.
@@ -123,6 +126,14 @@ pub enum RowVerdict {
     Equivalent,
     /// No conclusion is possible.
     Inconclusive,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl<R, E> Judgement<R, E> {

@@ -412,6 +412,7 @@ impl Judged {
             rows,
             notes: Vec::new(),
             second_run_needed: false,
+            agents: 0,
             refused: false,
         }
     }

@@ -21,6 +21,7 @@ pub fn judgement(judged: Judged) -> Judgement {
         notes: told(judged.notes),
         second_run_needed: judged.second_run_needed,
         refused: judged.refused,
+        agents: judged.agents,
     }
 }
 

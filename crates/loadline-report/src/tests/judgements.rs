@@ -55,6 +55,7 @@ fn judgement(outcome: Outcome, rows: Vec<Row>) -> Judgement {
         rows,
         notes: vec!["The server's version was 7.0.15 and is 7.2.4 now.".to_owned()],
         second_run_needed: false,
+        agents: 0,
         refused: false,
     }
 }
@@ -112,6 +113,20 @@ pub(super) fn critical() -> Judgement {
         "12.3 ms breaks xread.p99<10ms",
     ));
     judgement(Outcome::Critical, rows)
+}
+
+#[test]
+fn judgement_of_agents_has_their_number() {
+    let mut judgement = warned();
+    let text = |judgement: &Judgement| {
+        let lines = judgement_text(judgement, &[], GATE, &PIPE);
+        lines.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(!text(&judgement).contains("agents"));
+    judgement.agents = 3;
+    let said = text(&judgement);
+    let sentence = "1 of 5 figures got worse, from 3 agents. What changed";
+    assert!(said.contains(sentence), "{said}");
 }
 
 fn inconclusive() -> Judgement {

@@ -77,8 +77,21 @@ pub(super) fn lost_agents(record: &Record) -> Option<String> {
     (!lost.is_empty()).then(|| lost.join("; "))
 }
 
-/// The verdict of a gate or a comparison.
+/// The verdict of a gate or a comparison, with the number of load generators if there were several.
 pub(super) fn of_judgement(judgement: &Judgement) -> Verdict {
+    let verdict = of_figures(judgement);
+    if judgement.agents == 0 {
+        return verdict;
+    }
+    let agents = words::plural(judgement.agents, "agent");
+    let sentence = verdict.sentence.trim_end_matches('.');
+    Verdict {
+        sentence: format!("{sentence}, from {agents}."),
+        ..verdict
+    }
+}
+
+fn of_figures(judgement: &Judgement) -> Verdict {
     let of = |grave: &[RowVerdict]| {
         let rows = judgement.rows.iter();
         rows.filter(|row| grave.contains(&row.verdict)).count()

@@ -141,7 +141,7 @@ pub(crate) struct ChoiceArgs {
 }
 
 /// Options of connections.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
     /// Protocol version [default: 2; 3 in `loadline modes`]

@@ -38,10 +38,13 @@ Examples:
   loadline baseline save redis.json spawn:redis-server --workload get --workload set
   loadline baseline add redis.json
   loadline baseline show redis.json
+  loadline baseline save cluster.json cluster://db:7000 --agents 3 --coordinator redis://other \\
+    --run b1 --secret-file secret.txt
 
 A baseline holds separate runs of one plan, each in fresh processes; eight or more are needed
 before the gate can distinguish a regression from day-to-day variation. Every time is also stored
-relative to an echo over loopback in the same round.";
+relative to an echo over loopback in the same round. With --agents N, N load generators make each
+run together (`loadline agent --help`); `add` and `gate` then need as many.";
 
 pub(super) const GATE_HELP: &str = "\
 Examples:
@@ -55,9 +58,10 @@ The candidate is measured with the plan of the baseline; before an alarm it is m
 fresh processes. Policy strict: a warning if the lower bound is above 2 % and the estimate above
 5 %, critical if the lower bound is above 20 %. Policy classic judges a file with
 metrics such as set_latency_us by the thresholds in it. Limits are judged on raw figures.
+A baseline of N agents needs --agents N (`loadline agent --help`).
 Exit codes: 0 no regression, 1 warning, 2 critical, 3 inconclusive (with --strict) or not
-comparable, 64 usage, 65 not a baseline, 69 target unavailable, 70 internal error, 130
-interrupted.";
+comparable, 4 an agent was lost, 64 usage, 65 not a baseline, 69 target unavailable, 70 internal
+error, 130 interrupted.";
 
 pub(super) const PROVE_HELP: &str = "\
 Examples:
@@ -224,13 +228,13 @@ pub(crate) struct BaselineSaveArgs {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) measure: MeasureArgs,
+    /// Its words are the plan that the baseline keeps.
+    #[command(flatten)]
+    pub(crate) agents: AgentsArgs,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
     #[command(flatten)]
     pub(crate) plan: PlanArgs,
-    /// The words of `measure` as they were typed: the plan that the baseline keeps.
-    #[arg(skip)]
-    pub(crate) words: Vec<String>,
 }
 
 /// `loadline baseline add`.
@@ -245,6 +249,8 @@ pub(crate) struct BaselineAddArgs {
     /// Runs to add [default: 1]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) runs: Option<u32>,
+    #[command(flatten)]
+    pub(crate) agents: AgentsArgs,
     #[command(flatten)]
     pub(crate) display: DisplayArgs,
 }
@@ -277,6 +283,8 @@ pub(crate) struct GateArgs {
     pub(crate) critical: Option<f64>,
     #[command(flatten)]
     pub(crate) work: WorkArgs,
+    #[command(flatten)]
+    pub(crate) agents: AgentsArgs,
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
 }

@@ -89,7 +89,7 @@ impl Cli {
                 .subcommand_matches("baseline")
                 .and_then(|baseline| baseline.subcommand_matches("save"))
         {
-            save.words = judge::words_of(matches);
+            save.agents.words = judge::words_of(matches);
         }
         if let Command::Run(run) = &mut cli.command
             && let Some(matches) = matches.subcommand_matches("run")

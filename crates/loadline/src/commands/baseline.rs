@@ -6,15 +6,16 @@ use loadline_measure::gate::{Baseline, BaselineRun};
 use loadline_measure::record::Record;
 use serde_json::json;
 
+use super::joint::{self, Entered, Leader, Series};
 use super::surroundings;
 use crate::args::{
     BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineSaveArgs, BaselineShowArgs,
-    Instructions, MeasureArgs,
+    ConnectionArgs, DisplayArgs, Instructions, MeasureArgs,
 };
 use crate::commands::judging;
 use crate::exit::{Exit, Failure};
 use crate::files::{self, Output};
-use crate::plan::{self, Estimate, Plan, Surroundings};
+use crate::plan::{self, Estimate, Plan, SharedPlan, Surroundings};
 use crate::recording;
 use crate::secret;
 use crate::session::{self, Shell};
@@ -33,6 +34,12 @@ pub(super) fn run(args: BaselineArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
+    let connection = &args.measure.connection;
+    let leader = match joint::enter_if_asked(&args.agents, connection, &args.display)? {
+        Some(Entered::Agent(code)) => return Ok(code),
+        Some(Entered::Leader(leader)) => Some(*leader),
+        None => None,
+    };
     let runs = asked_runs(args.runs, DEFAULT_RUNS)?;
     if args.file.exists() && !args.force {
         return Err(Failure::usage(format!(
@@ -45,54 +52,54 @@ fn save(args: BaselineSaveArgs) -> anyhow::Result<ExitCode> {
     output.check()?;
     let around = surroundings();
     let target = args.target.unwrap_or_else(|| default_target(&around));
+    let connection = args.measure.connection.clone();
     let plan = plan::resolve_run(args.measure, target.clone(), &around)?;
-    let limits = plan::limits(&args.limits, &plan)?;
-    let mut description = plan.describe_with(&limits);
+    let work = Work::of(leader, plan, &target, &args.agents.words, &connection)?;
+    let limits = plan::limits(&args.limits, &work.plan)?;
+    let mut description = work.plan.describe_with(&limits);
+    if let Some((leader, _)) = &work.joint {
+        leader.describe(&mut description);
+    }
     description.section("Runs");
     description.line(format!("{runs}, each in new processes"));
-    description.takes(estimate(&plan, runs));
-    let Some(shell) = Shell::start_unless_dry(&args.plan, &args.display, &description)? else {
+    description.takes(estimate(&work.plan, runs));
+    if args.plan.dry_run {
+        files::print(&description.to_text())?;
         return Ok(ExitCode::SUCCESS);
-    };
-    let mut words = args.words;
-    // The default number of threads depends on the machine, but the plan is also used on other machines.
-    let is_bundle = plan
-        .cases
-        .iter()
-        .any(|case| case.workload.rules.bundle.is_some());
-    if !is_bundle && !words.iter().any(|word| word.starts_with("--threads=")) {
-        words.push(format!("--threads={}", plan.cases[0].threads));
     }
-    let described = plan.to_json();
+    let described = work.plan.to_json();
+    let mut kept = json!({ "arguments": work.words(args.agents.words), "resolved": described });
+    if work.agents() > 0 {
+        kept["agents"] = work.agents().into();
+    }
     let baseline = Baseline::new(
         secret::redact_argument(&target),
-        plan::workload_hash(&described),
-        json!({ "arguments": words, "resolved": described }),
+        plan::workload_hash(&described, work.agents()),
+        kept,
         crate::fingerprint::read(),
         limits,
     );
-    let filling = Filling {
-        plan: &plan,
-        output: &output,
-        shell,
-    };
-    filling.fill(baseline, runs)
+    Filling::start(work, &args.display, &output, runs)?.fill(baseline, runs)
 }
 
 fn add(args: &BaselineAddArgs) -> anyhow::Result<ExitCode> {
+    let entered = joint::enter_if_asked(&args.agents, &ConnectionArgs::default(), &args.display)?;
+    let leader = match entered {
+        Some(Entered::Agent(code)) => return Ok(code),
+        Some(Entered::Leader(leader)) => Some(*leader),
+        None => None,
+    };
     let runs = asked_runs(args.runs, 1)?;
     let baseline = files::read_baseline(&args.file)?;
-    let plan = plan_of(&baseline, args.target.as_deref(), &args.file.display())?;
+    let work = work_of(
+        leader,
+        &baseline,
+        args.target.as_deref(),
+        &args.file.display(),
+    )?;
     let output = Output::from(args.file.clone());
     output.check()?;
-    let shell = Shell::start(&args.display)?;
-    shell.say_estimate(estimate(&plan, runs));
-    let filling = Filling {
-        plan: &plan,
-        output: &output,
-        shell,
-    };
-    filling.fill(baseline, runs)
+    Filling::start(work, &args.display, &output, runs)?.fill(baseline, runs)
 }
 
 fn show(args: &BaselineShowArgs) -> anyhow::Result<ExitCode> {
@@ -101,24 +108,97 @@ fn show(args: &BaselineShowArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan in the baseline `file`, for its own target or another one.
+/// The work of each run of a baseline.
+pub(super) struct Work {
+    /// The plan of this process.
+    pub(super) plan: Plan,
+    /// With `--agents`, the leader and the plan of all agents.
+    pub(super) joint: Option<(Leader, SharedPlan)>,
+}
+
+impl Work {
+    /// The work on `target` that a single load generator resolves as `plan`. The arguments `typed` are what was asked for.
+    fn of(
+        leader: Option<Leader>,
+        plan: Plan,
+        target: &str,
+        typed: &[String],
+        connection: &ConnectionArgs,
+    ) -> Result<Self, Failure> {
+        let Some(leader) = leader else {
+            return Ok(Self { plan, joint: None });
+        };
+        leader.refuse_degraded("the runs of a baseline need the same load")?;
+        let leader = leader.with_connection(connection);
+        let words = [typed, &plan.joint_lengths(typed)].concat();
+        let shared = leader.share(&[target.to_owned()], &words, &plan)?;
+        let shared = shared.with_reference();
+        Ok(Self {
+            plan: leader.plan_of(&shared)?,
+            joint: Some((leader, shared)),
+        })
+    }
+
+    /// Number of agents; 0 for a single load generator.
+    fn agents(&self) -> usize {
+        let joint = self.joint.as_ref();
+        joint.map_or(0, |(_, shared)| shared.agents as usize)
+    }
+
+    /// The arguments that lead to the same work on another machine; `typed` are what was asked for.
+    fn words(&self, mut typed: Vec<String>) -> Vec<String> {
+        if let Some((_, shared)) = &self.joint {
+            let own: Vec<String> = typed.clone();
+            let more = shared.words().iter().filter(|word| !own.contains(word));
+            typed.extend(more.cloned());
+            return typed;
+        }
+        // The default number of threads depends on the machine, but the plan is also used on other machines.
+        let mut cases = self.plan.cases.iter();
+        let is_bundle = cases.any(|case| case.workload.rules.bundle.is_some());
+        if !is_bundle && !typed.iter().any(|word| word.starts_with("--threads=")) {
+            typed.push(format!("--threads={}", self.plan.cases[0].threads));
+        }
+        typed
+    }
+}
+
+/// The work in the baseline `file`, on its own target or another one, with as many agents as it was measured with.
 ///
 /// # Errors
-/// A bad file if the plan cannot be read or no longer resolves to the recorded workload, and those of
-/// [`plan::resolve_run`].
-pub(super) fn plan_of(
+/// A bad file if the plan cannot be read or no longer resolves to the recorded workload, a usage error for another number
+/// of agents, and those of [`plan::resolve_run`].
+pub(super) fn work_of(
+    leader: Option<Leader>,
     baseline: &Baseline,
     target: Option<&str>,
     file: &dyn std::fmt::Display,
-) -> Result<Plan, Failure> {
+) -> Result<Work, Failure> {
     let wrong = |why: &str| Failure::bad_file(format!("{file}: cannot use its plan: {why}"));
     let arguments = baseline.plan.get("arguments").cloned().unwrap_or_default();
     let words: Vec<String> = serde_json::from_value(arguments)
         .map_err(|_| wrong("its `arguments` are not a list of words."))?;
     let measure = MeasureArgs::from_words(&words).map_err(|why| wrong(&why))?;
+    let agents = baseline
+        .plan
+        .get("agents")
+        .and_then(serde_json::Value::as_u64);
+    let given = leader.as_ref().map(|leader| u64::from(leader.agents()));
+    if agents != given {
+        return Err(Failure::usage(match agents {
+            Some(agents) => format!(
+                "{file}: its runs are of {agents} agents together; give --agents {agents}, with --coordinator, --run and --secret-file."
+            ),
+            None => format!(
+                "--agents: the runs of {file} are of a single load generator; save another baseline with --agents."
+            ),
+        }));
+    }
     let target = target.unwrap_or(&baseline.target).to_owned();
-    let plan = plan::resolve_run(measure, target, &surroundings())?;
-    if plan::workload_hash(&plan.to_json()) != baseline.workload_hash {
+    let connection = measure.connection.clone();
+    let plan = plan::resolve_run(measure, target.clone(), &surroundings())?;
+    let work = Work::of(leader, plan, &target, &words, &connection)?;
+    if plan::workload_hash(&work.plan.to_json(), work.agents()) != baseline.workload_hash {
         return Err(Failure::new(
             Exit::Incomparable,
             format!(
@@ -126,7 +206,7 @@ pub(super) fn plan_of(
             ),
         ));
     }
-    Ok(plan)
+    Ok(work)
 }
 
 /// The plan of further runs: instructions per operation hardly differ between runs, so they are counted in the first one,
@@ -147,28 +227,59 @@ fn estimate(plan: &Plan, runs: u32) -> Option<Estimate> {
 
 /// Measures runs and adds them to a file one by one, so that an interrupt loses only one.
 struct Filling<'f> {
-    plan: &'f Plan,
     output: &'f Output,
+    plan: Plan,
     shell: Shell,
+    joint: Option<(Series, SharedPlan)>,
 }
 
-impl Filling<'_> {
-    fn fill(&self, mut baseline: Baseline, runs: u32) -> anyhow::Result<ExitCode> {
-        let uncounted = without_auto_counts(self.plan);
+impl<'f> Filling<'f> {
+    /// Starts to measure `runs` runs.
+    fn start(
+        work: Work,
+        display: &DisplayArgs,
+        output: &'f Output,
+        runs: u32,
+    ) -> anyhow::Result<Self> {
+        let Work { plan, joint } = work;
+        let shell = match joint {
+            None => Shell::start(display)?,
+            Some(_) => Shell::start_in_group(display)?,
+        };
+        shell.say_estimate(estimate(&plan, runs));
+        let joint = match joint {
+            None => None,
+            Some((leader, shared)) => Some((leader.open(&plan, shell.clone())?, shared)),
+        };
+        Ok(Self {
+            output,
+            plan,
+            shell,
+            joint,
+        })
+    }
+
+    fn fill(mut self, mut baseline: Baseline, runs: u32) -> anyhow::Result<ExitCode> {
+        let is_quiet = self.shell.printer.quiet;
+        let uncounted = without_auto_counts(&self.plan);
         for run in 1..=runs {
-            if !self.shell.printer.quiet {
+            if !is_quiet {
                 files::write_error(&format!("loadline: run {run} of {runs}"));
             }
-            let plan = if run == 1 { self.plan } else { &uncounted };
-            let record = session::measure(plan, &self.shell)?.whole()?;
+            let plan = if run == 1 { &self.plan } else { &uncounted };
+            let record = match &mut self.joint {
+                None => session::measure(plan, &self.shell)?.whole()?,
+                Some((series, shared)) => series.measure(shared, run < runs)?,
+            };
             if record.run.cut_short {
+                joint::refuse_incomplete(&record)?;
                 return Ok(Exit::Interrupted.into());
             }
             recording::refuse_errors(&record)?;
             take(&mut baseline, &record)?;
             self.output.write(&json_of(&baseline)?)?;
         }
-        if !self.shell.printer.quiet {
+        if !is_quiet {
             files::print(&loadline_report::baseline(&baseline))?;
         }
         Ok(ExitCode::SUCCESS)
@@ -185,7 +296,7 @@ fn take(baseline: &mut Baseline, record: &Record) -> Result<(), Failure> {
         .add(
             run,
             &record.environment,
-            &plan::workload_hash(&record.run.plan),
+            &plan::workload_hash(&record.run.plan, record.agents.len()),
         )
         .map_err(|error| judging::incomparable(&error))
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use loadline_measure::gate::{self, BaselineRun, Judged, Thresholds};
 use loadline_measure::{Limit, Record};
 
-use super::agent::{self, Joint, Led, Together};
+use super::joint::{self, Joint, Led, Together};
 use super::surroundings;
 use crate::args::{CompareArgs, ConnectionArgs};
 use crate::commands::judging::{self, Answer};
@@ -70,7 +70,7 @@ fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
     record.findings.extend(copied);
     if !record.run.cut_short {
         let judged = judge(record, &limits, &thresholds)?;
-        record.judgement = Some(loadline_report::judgement(judged));
+        judging::keep(record, judged);
     }
     Ok(answer.give(record, recorded.broken, &shell.printer)?)
 }
@@ -109,13 +109,13 @@ fn together(agents: u32, args: CompareArgs) -> anyhow::Result<ExitCode> {
         mut record,
         limits,
         printer,
-    } = match agent::lead(agents, &joint)? {
+    } = match joint::lead(agents, &joint)? {
         Led::Ended(code) => return Ok(code),
         Led::Measured(together) => *together,
     };
     if !record.run.cut_short {
         let judged = judge(&record, &limits, &thresholds)?;
-        record.judgement = Some(loadline_report::judgement(judged));
+        judging::keep(&mut record, judged);
     }
     Ok(answer.give(&record, None, &printer)?)
 }
@@ -145,6 +145,6 @@ fn records(args: &CompareArgs, b: &Path) -> anyhow::Result<ExitCode> {
     answer.spare(b)?;
     let (a, mut b) = (files::read_record(args.a.as_ref())?, files::read_record(b)?);
     let judged = gate::records::judge(&a, &b, &args.work.rules());
-    b.judgement = Some(loadline_report::judgement(judged));
+    judging::keep(&mut b, judged);
     Ok(answer.give(&b, None, &printer)?)
 }

@@ -12,10 +12,11 @@ use loadline_measure::gate::{
 use loadline_measure::record::{self, Record};
 use loadline_report::findings;
 
-use super::baseline::{default_target, plan_of};
+use super::baseline::{Work, default_target, work_of};
 use super::compare::is_record;
+use super::joint::{self, Entered, Leader};
 use super::surroundings;
-use crate::args::{GateArgs, LimitArg, MeasureArgs, PolicyArg};
+use crate::args::{ConnectionArgs, GateArgs, LimitArg, MeasureArgs, PolicyArg};
 use crate::commands::judging::{self, Answer};
 use crate::exit::Failure;
 use crate::files::{self, GateReference};
@@ -29,13 +30,23 @@ use crate::suites::manager::classic;
 const NAME: &str = "gate";
 
 pub(super) fn run(args: &GateArgs) -> anyhow::Result<ExitCode> {
+    let display = &args.judge.results.display;
+    let leader = match joint::enter_if_asked(&args.agents, &ConnectionArgs::default(), display)? {
+        Some(Entered::Agent(code)) => return Ok(code),
+        Some(Entered::Leader(leader)) => Some(*leader),
+        None => None,
+    };
     let answer = Answer::new(NAME, &args.judge)?;
     answer.spare(&args.baseline)?;
     if let Some(record) = args.candidate.as_deref().filter(|text| is_record(text)) {
         answer.spare(record.as_ref())?;
     }
-    match (files::read_kept(&args.baseline)?, args.policy) {
-        (GateReference::Runs(baseline), None | Some(PolicyArg::Strict)) => by_runs(args, &answer, *baseline),
+    let reference = files::read_kept(&args.baseline)?;
+    if leader.is_some() {
+        refuse_agents(args, &reference)?;
+    }
+    match (reference, args.policy) {
+        (GateReference::Runs(baseline), None | Some(PolicyArg::Strict)) => by_runs(args, &answer, *baseline, leader),
         (GateReference::Runs(baseline), Some(PolicyArg::Classic)) => {
             let numbers = classic::numbers_of(&baseline).ok_or_else(|| {
                 Failure::usage(format!(
@@ -65,6 +76,22 @@ pub(super) fn run(args: &GateArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Refuses agents where nothing is measured, or by a plan that agents do not share.
+fn refuse_agents(args: &GateArgs, reference: &GateReference) -> Result<(), Failure> {
+    let is_record = args.candidate.as_deref().is_some_and(is_record);
+    let is_of_runs = matches!(reference, GateReference::Runs(_));
+    let why = if is_record {
+        "agents measure, and CANDIDATE is a record"
+    } else if !is_of_runs || args.policy == Some(PolicyArg::Classic) {
+        "agents repeat the runs of a baseline, which --policy strict judges"
+    } else if args.work.profile.is_some() {
+        "agents measure running servers, and --profile counts instructions of servers that Loadline starts"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::usage(format!("--agents: {why}; leave it out.")))
+}
+
 /// The limits in `--limit`. Those of a suite are stored in the baseline.
 fn limits(args: &GateArgs) -> Result<Vec<Limit>, Failure> {
     let one = |limit: &LimitArg| match limit {
@@ -77,14 +104,19 @@ fn limits(args: &GateArgs) -> Result<Vec<Limit>, Failure> {
 }
 
 /// Judges a candidate by the runs of a baseline.
-fn by_runs(args: &GateArgs, answer: &Answer, mut baseline: Baseline) -> anyhow::Result<ExitCode> {
+fn by_runs(
+    args: &GateArgs,
+    answer: &Answer,
+    mut baseline: Baseline,
+    leader: Option<Leader>,
+) -> anyhow::Result<ExitCode> {
     baseline.limits.extend(limits(args)?);
     let thresholds = thresholds(args)?;
     answered(
         args,
         answer,
         Some(&baseline),
-        |candidate| plan_of(&baseline, candidate, &args.baseline.display()),
+        |candidate| work_of(leader, &baseline, candidate, &args.baseline.display()),
         |first, second| judge(&baseline, first, second, &thresholds),
     )
 }
@@ -110,7 +142,7 @@ fn by_record(args: &GateArgs, answer: &Answer, before: &Record) -> anyhow::Resul
     if let (false, record::Answer::Failover(failover)) = (limits.is_empty(), &record.answer) {
         judgement.keep(gate::limits_of_trials(&failover.trials, &limits));
     }
-    record.judgement = Some(loadline_report::judgement(judgement));
+    judging::keep(&mut record, judgement);
     Ok(answer.give(&record, None, &Printer::new(&args.judge.results.display))?)
 }
 
@@ -135,7 +167,7 @@ fn by_numbers(
         let target = target.unwrap_or_else(|| default_target(&around));
         let mut plan = plan::resolve_single_run(measure, target, &around)?;
         classic::give_time(&mut plan);
-        Ok(plan)
+        Ok(Work { plan, joint: None })
     };
     let limits = limits(args)?;
     let judged = |record: &Record| {
@@ -157,32 +189,53 @@ fn by_numbers(
     })
 }
 
-/// Judges the candidate: a record directly, otherwise a measurement of the plan that `plan` resolves for it. Notes
+/// Judges the candidate: a record directly, otherwise a measurement of the work that `work` resolves for it. Notes
 /// in the record whether the machine was slower than during the runs of `baseline`.
 fn answered(
     args: &GateArgs,
     answer: &Answer,
     baseline: Option<&Baseline>,
-    plan: impl FnOnce(Option<&str>) -> Result<Plan, Failure>,
+    work: impl FnOnce(Option<&str>) -> Result<Work, Failure>,
     judge: impl Fn(&Record, Option<&Record>) -> Result<Judged, Failure>,
 ) -> anyhow::Result<ExitCode> {
     let candidate = args.candidate.as_deref();
     if let Some(record) = candidate.filter(|text| is_record(text)) {
         let mut record = files::read_record(Path::new(record))?;
-        record.judgement = Some(loadline_report::judgement(judge(&record, None)?));
+        let judgement = judge(&record, None)?;
+        judging::keep(&mut record, judgement);
         examine(&mut record, baseline)?;
         return Ok(answer.give(&record, None, &Printer::new(&args.judge.results.display))?);
     }
-    let mut plan = plan(candidate)?;
+    let Work { mut plan, joint } = work(candidate)?;
     plan.profiles.clone_from(&args.work.profile);
     let asked = &args.judge.results;
     let mut description = plan.describe();
+    if let Some((leader, _)) = &joint {
+        leader.describe(&mut description);
+    }
     let estimate = plan.estimate();
     description.takes(estimate.map(Estimate::repeated_before_an_alarm));
-    let Some(shell) = Shell::start_unless_dry(&asked.plan, &asked.display, &description)? else {
+    if asked.plan.dry_run {
+        files::print(&description.to_text())?;
         return Ok(ExitCode::SUCCESS);
+    }
+    let shell = match joint {
+        None => Shell::start(&asked.display)?,
+        Some(_) => Shell::start_in_group(&asked.display)?,
     };
-    let mut recorded = measured(&plan, &shell, judge)?;
+    shell.say_estimate(description.estimate());
+    let mut recorded = match joint {
+        None => measured(&plan, &shell, judge, |_| session::measure(&plan, &shell))?,
+        Some((leader, shared)) => {
+            let mut series = leader.open(&plan, shell.clone())?;
+            measured(&plan, &shell, judge, |is_second| {
+                Ok(Recorded {
+                    record: series.measure(&shared, !is_second)?,
+                    broken: None,
+                })
+            })?
+        }
+    };
     if !recorded.is_cut_short() {
         examine(&mut recorded.record, baseline)?;
     }
@@ -207,13 +260,14 @@ fn thresholds(args: &GateArgs) -> Result<Thresholds, Failure> {
     Ok(thresholds)
 }
 
-/// Measures the candidate, and again in fresh processes if the first run would raise an alarm.
+/// Measures the candidate with `measure`, and again in fresh processes if the first run would raise an alarm.
 fn measured(
     plan: &Plan,
     shell: &Shell,
     judge: impl Fn(&Record, Option<&Record>) -> Result<Judged, Failure>,
+    mut measure: impl FnMut(bool) -> Result<Recorded, Failure>,
 ) -> Result<Recorded, Failure> {
-    let mut first = session::measure(plan, shell)?;
+    let mut first = measure(false)?;
     if first.is_cut_short() {
         return Ok(first);
     }
@@ -227,16 +281,17 @@ fn measured(
                 .map(|estimate| format!(", which {}", estimate.sentence()));
             files::write_error(&format!("{again}{}", takes.unwrap_or_default()));
         }
-        let second = session::measure(plan, shell)?;
+        let second = measure(true)?;
         if second.is_cut_short() {
             first.record.run.cut_short = true;
+            first.record.lost_agents = second.record.lost_agents;
             first.broken = second.broken;
             return Ok(first);
         }
         recording::refuse_errors(&second.record)?;
         judgement = judge(&first.record, Some(&second.record))?;
     }
-    first.record.judgement = Some(loadline_report::judgement(judgement));
+    judging::keep(&mut first.record, judgement);
     Ok(first)
 }
 
@@ -246,7 +301,7 @@ fn judge(
     second: Option<&Record>,
     thresholds: &Thresholds,
 ) -> Result<Judged, Failure> {
-    let workload_hash = plan::workload_hash(&first.run.plan);
+    let workload_hash = plan::workload_hash(&first.run.plan, first.agents.len());
     let first_run = run_of(first)?;
     let second_run = second.map(run_of).transpose()?;
     let candidate = Candidate {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use loadline_measure::gate::Judged;
 use loadline_measure::record::Record;
 use loadline_report::Asked;
 
@@ -73,6 +74,12 @@ impl Answer {
         }
         Ok(finish(&results, printer))
     }
+}
+
+/// Adds the judgement of the measurements in `record`.
+pub(crate) fn keep(record: &mut Record, mut judged: Judged) {
+    judged.agents = record.agents.len() as u64;
+    record.judgement = Some(loadline_report::judgement(judged));
 }
 
 /// The cases of the subject `name` in `record`, as a separate record.

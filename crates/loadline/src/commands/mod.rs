@@ -15,6 +15,7 @@ mod engine;
 mod engines;
 mod failover;
 mod gate;
+mod joint;
 mod judging;
 mod link;
 mod manifest;

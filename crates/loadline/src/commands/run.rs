@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use loadline_measure::gate::{self, Outcome, Row, RowVerdict};
 
-use super::agent::{self, Joint, Led, Together};
+use super::joint::{self, Joint, Led, Together};
 use super::surroundings;
 use crate::args::RunArgs;
 use crate::plan::{self, Outputs, Plan};
@@ -53,7 +53,7 @@ fn together(agents: u32, args: &RunArgs, plan: &Plan) -> anyhow::Result<ExitCode
         record,
         limits,
         printer,
-    } = match agent::lead(agents, &joint)? {
+    } = match joint::lead(agents, &joint)? {
         Led::Ended(code) => return Ok(code),
         Led::Measured(together) => *together,
     };

@@ -91,6 +91,14 @@ pub(crate) struct SharedPlan {
     /// Random number: two runs of one plan differ.
     nonce: u64,
     pub(crate) agents: u32,
+    /// Agents of the command; those with ranks from `agents` on have no part in this run.
+    present: u32,
+    /// Random number of the command.
+    series: u64,
+    /// Whether the command can have further runs.
+    pub(crate) has_more: bool,
+    /// Whether each agent also measures its reference in each round.
+    has_reference: bool,
     lease_ms: u64,
     /// Determines the order of targets in each round, and the seeds of the agents.
     pub(crate) seed: u64,
@@ -257,6 +265,10 @@ impl SharedPlan {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             nonce: entropy,
             agents: group.agents,
+            present: group.agents,
+            series: entropy,
+            has_more: false,
+            has_reference: false,
             lease_ms: u64::try_from(group.lease.as_millis()).unwrap_or(u64::MAX),
             seed: plan.seed,
             targets: targets.to_vec(),
@@ -264,6 +276,40 @@ impl SharedPlan {
         };
         shared.check()?;
         Ok(shared)
+    }
+
+    /// The plan of a further run of the command, with another `nonce`.
+    #[must_use]
+    pub(crate) fn again(&self, nonce: u64, has_more: bool) -> Self {
+        Self {
+            nonce,
+            has_more,
+            ..self.clone()
+        }
+    }
+
+    /// The plan with a block of the reference in each round, which takes its own start for each block.
+    #[must_use]
+    pub(crate) fn with_reference(self) -> Self {
+        Self {
+            has_reference: true,
+            ..self
+        }
+    }
+
+    /// Whether `next` is of the same command.
+    pub(crate) fn is_followed_by(&self, next: &Self) -> bool {
+        self.series == next.series
+    }
+
+    /// Whether the agent `rank` only waits for the next run of the command.
+    pub(crate) fn leaves_out(&self, rank: u32) -> bool {
+        (self.agents..self.present).contains(&rank)
+    }
+
+    /// The arguments that say what is measured.
+    pub(crate) fn words(&self) -> &[String] {
+        &self.words
     }
 
     /// Reads a plan that another process has sent.
@@ -314,10 +360,10 @@ impl SharedPlan {
                 shortened(word)
             )));
         }
-        if self.agents == 0 || self.agents > MOST_AGENTS {
+        if !(1..=self.present.min(MOST_AGENTS)).contains(&self.agents) {
             return Err(Failure::usage(format!(
-                "The plan of the run is for {} agents; expected 1 to {MOST_AGENTS}.",
-                self.agents
+                "The plan of the run is for {} of {} agents; expected 1 to {MOST_AGENTS}.",
+                self.agents, self.present
             )));
         }
         if !(SHORTEST_LEASE..=LONGEST_LEASE).contains(&self.lease()) {
@@ -370,8 +416,11 @@ impl SharedPlan {
         plan.seed = seed_of(self.seed, rank);
         // The keys of other agents are there.
         plan.allow_non_empty = true;
-        // Blocks between those of other agents would not be measured beside them.
-        plan.schedule.parts = RoundParts::Blocks;
+        // Operations one at a time would not be measured beside those of other agents.
+        plan.schedule.parts = match self.has_reference {
+            true => RoundParts::Reference,
+            false => RoundParts::Blocks,
+        };
         plan.schedule.end = RoundsEnd::Planned;
         for case in &mut plan.cases {
             if let Pacing::Open { rate, .. } = &mut case.pacing {
@@ -383,12 +432,18 @@ impl SharedPlan {
 }
 
 impl Plan {
-    /// The number of times that the agents of a group start together: for each block if targets are compared, otherwise
-    /// for each case.
+    /// Whether each block of a group starts together, because there are others between them, and not only each case.
+    pub(crate) fn starts_by_block(&self) -> bool {
+        self.targets.len() > 1 || self.schedule.has_reference()
+    }
+
+    /// The number of times that the agents of a group start together.
     pub(crate) fn starts(&self) -> u32 {
         let blocks = match u32::try_from(self.targets.len()) {
-            Ok(0 | 1) => 1,
-            targets => targets.unwrap_or(u32::MAX).saturating_mul(self.rounds),
+            targets if self.starts_by_block() => {
+                targets.unwrap_or(u32::MAX).saturating_mul(self.rounds)
+            }
+            _ => 1,
         };
         let cases = u32::try_from(self.cases.len()).unwrap_or(u32::MAX);
         cases.saturating_mul(blocks)

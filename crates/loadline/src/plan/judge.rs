@@ -18,7 +18,7 @@ use crate::exit::Failure;
 use crate::spelling::{Configuration, Copied, Program, Setting, Target, is_left_out};
 use crate::units::duration_text;
 
-/// The block of a comparison by several agents, whose common start takes as long.
+/// The block of a comparison or a baseline by several agents, whose common start takes as long.
 const JOINT_BLOCK: Duration = Duration::from_millis(500);
 /// The longest block of a comparison or a baseline: twice the time after which a median is not dominated by
 /// momentary effects. On an idle machine, the blocks of a comparison end earlier, with enough operations.
@@ -237,7 +237,7 @@ impl Plan {
         self
     }
 
-    /// The lengths of a comparison by several agents that the arguments `typed` leave open, as they would be typed.
+    /// The lengths of rounds by several agents that the arguments `typed` leave open, as they would be typed.
     pub(crate) fn joint_lengths(&self, typed: &[String]) -> Vec<String> {
         let is_typed = |flag: &str| typed.iter().any(|word| word.starts_with(flag));
         let mut lengths = Vec::new();
@@ -276,8 +276,8 @@ impl Plan {
 }
 
 /// A hash of everything in the recorded plan that makes two runs the same work, without the targets and the
-/// seed.
-pub(crate) fn workload_hash(plan: &Value) -> String {
+/// seed. With `--agents`, it is the plan of the agent of rank 0, and `agents` is their number; otherwise 0.
+pub(crate) fn workload_hash(plan: &Value, agents: usize) -> String {
     let mut work = json!({
         "cases": plan.get("cases"),
         "latency_ns": plan.get("latency_ns"),
@@ -287,6 +287,9 @@ pub(crate) fn workload_hash(plan: &Value) -> String {
     // Only if it is set, so that all other runs keep their hash.
     if let Some(path) = plan.get("path").filter(|path| !path.is_null()) {
         work["path"] = path.clone();
+    }
+    if agents > 0 {
+        work["agents"] = agents.into();
     }
     Sha1::from(work.to_string()).digest().to_string()
 }
@@ -303,9 +306,9 @@ mod tests {
         let plain = json!({ "latency_ns": 1_000_000, "rounds": 5 });
         let mut narrow = plain.clone();
         narrow["path"] = Value::Null;
-        assert_eq!(workload_hash(&plain), workload_hash(&narrow));
+        assert_eq!(workload_hash(&plain, 0), workload_hash(&narrow, 0));
         narrow["path"] = json!({ "bytes_per_second": 1_000_000 });
-        assert_ne!(workload_hash(&plain), workload_hash(&narrow));
+        assert_ne!(workload_hash(&plain, 0), workload_hash(&narrow, 0));
     }
 
     fn plan(words: &[&str]) -> Plan {
@@ -388,7 +391,7 @@ mod tests {
 
     #[test]
     fn workload_hash_is_independent_of_the_target() {
-        let hash = |words: &[&str]| workload_hash(&plan(words).to_json());
+        let hash = |words: &[&str]| workload_hash(&plan(words).to_json(), 0);
         let one = hash(&["embedded", "embedded", "--workload", "get"]);
         let elsewhere = hash(&["redis://a", "embedded", "--workload", "get", "--seed", "5"]);
         assert_eq!(one, elsewhere);

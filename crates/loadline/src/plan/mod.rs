@@ -51,7 +51,7 @@ use crate::units::key_dist_text;
 use crate::workload::{self, Bundle, Definition};
 
 pub(crate) use agents::{
-    Membership, SharedPlan, check_run_name, check_shown_coordinator, resolve_group,
+    Group, Membership, SharedPlan, check_run_name, check_shown_coordinator, resolve_group,
     resolve_membership,
 };
 use bounds::{check_memory, connections, keys, threads, value_size, window};

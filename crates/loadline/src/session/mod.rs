@@ -41,7 +41,7 @@ pub(crate) use rounds::{measure, measure_stages};
 pub(crate) use work::{count_clients, first_case as count_first_case};
 
 /// The connection of a measuring command to its user: output and interrupts.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Shell {
     pub(crate) printer: Printer,
     pub(crate) control: Arc<Control>,

@@ -227,14 +227,19 @@ impl Measuring<'_, '_> {
         Ok((with_gaps(measured, opened, case), broken))
     }
 
-    /// In a group, makes the first block of a case start together with those of the other load generators, and each block
-    /// if there are several `targets`.
+    /// In a group, makes the first block of a case start together with those of the other load generators, or each block if
+    /// there are others between them. The reference, which comes after the `targets`, is each load generator's own.
     fn gather(&self, event: Event, case: usize, targets: usize) {
         let shell = self.session.shell;
         let Event::Begin { round, subject } = event else {
             return;
         };
-        if let Some(group) = shell.group.as_ref().filter(|_| round == 0 || targets > 1) {
+        let is_reference = subject >= targets;
+        if let Some(live) = shell.control.live.as_ref().filter(|_| is_reference) {
+            live.measure(false);
+        }
+        let is_start = !is_reference && (round == 0 || self.session.plan.starts_by_block());
+        if let Some(group) = shell.group.as_ref().filter(|_| is_start) {
             let id = group.id();
             let offset = self.session.plan.cases[case].offset_of(id.rank, id.agents);
             let block = Block {

@@ -25,6 +25,10 @@ const ENTRIES: &str = "500";
 const KEPT: &str = "100000";
 /// Everything is removed at the end of a run, and after this time at the latest.
 const EXPIRY_MS: &str = "86400000";
+/// Time for agents to read what is last.
+const LAST_MS: &str = "10000";
+/// Stands in the place of a plan once a command has no further runs.
+const NO_MORE: &str = "no more";
 
 /// The streams of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +53,17 @@ struct Seal {
     /// The name of the run.
     run: String,
     key: hmac::Key,
+}
+
+/// The content of the place of a plan.
+#[derive(Debug)]
+pub(crate) enum Published {
+    /// No plan yet, or that of a run that has ended.
+    Nothing,
+    /// The plan of a run.
+    Plan(String),
+    /// The command of the last plan has no further runs.
+    NoMore,
 }
 
 /// The place in a stream up to which it was read.
@@ -125,6 +140,10 @@ impl Coordinator {
     /// A usage error if there is a run of this name; if the coordinator does not answer.
     pub(crate) fn publish(&mut self, plan: &str) -> Result<(), Failure> {
         let (key, sealed) = (self.key_of("plan"), self.seal.sealed("plan", plan));
+        if matches!(self.plan(), Ok(Published::NoMore)) {
+            let removed = self.run_command(&[b"DEL" as &[u8], key.as_bytes()]);
+            removed.map_err(|error| self.failure(&error))?;
+        }
         let replied = self.run_command(&[
             b"SET",
             key.as_bytes(),
@@ -159,24 +178,25 @@ impl Coordinator {
         }
     }
 
-    /// The plan of the run, once there is one.
+    /// The plan of the run, as far as there is one.
     ///
     /// # Errors
     /// If the coordinator does not answer, and for a plan that is not signed with the secret.
-    pub(crate) fn plan(&mut self) -> Result<Option<String>, Failure> {
+    pub(crate) fn plan(&mut self) -> Result<Published, Failure> {
         let key = self.key_of("plan");
         let reply = self.run_command(&[b"GET" as &[u8], key.as_bytes()]);
         let reply = reply.map_err(|error| self.failure(&error))?;
         if reply.is_null() {
-            return Ok(None);
+            return Ok(Published::Nothing);
         }
-        let plan = self.seal.unsealed("plan", &reply, LONGEST_MESSAGE);
-        plan.map(Some).ok_or_else(|| {
-            Failure::usage(format!(
+        match self.seal.unsealed("plan", &reply, LONGEST_MESSAGE) {
+            Some(plan) if plan == NO_MORE => Ok(Published::NoMore),
+            Some(plan) => Ok(Published::Plan(plan)),
+            None => Err(Failure::usage(format!(
                 "The plan of run {} is not signed with the secret of --secret-file; all agents need the same secret.",
                 self.seal.run
-            ))
-        })
+            ))),
+        }
     }
 
     /// The time of its clock since 1970.
@@ -298,8 +318,24 @@ impl Coordinator {
         }
         // Agents read the last order within their lease.
         let orders = self.key_of(Stream::Orders.name());
-        self.run_command(&[b"PEXPIRE" as &[u8], orders.as_bytes(), b"10000"])
+        self.run_command(&[b"PEXPIRE" as &[u8], orders.as_bytes(), LAST_MS.as_bytes()])
             .map(drop)
+    }
+
+    /// Tells the agents that wait for the next plan that there is none.
+    ///
+    /// # Errors
+    /// If the coordinator does not acknowledge it.
+    pub(crate) fn close(&mut self) -> Result<(), Error> {
+        let (key, sealed) = (self.key_of("plan"), self.seal.sealed("plan", NO_MORE));
+        self.run_command(&[
+            b"SET" as &[u8],
+            key.as_bytes(),
+            &sealed,
+            b"PX",
+            LAST_MS.as_bytes(),
+        ])
+        .map(drop)
     }
 
     fn run_command(&mut self, words: &[&[u8]]) -> Result<OwnedReply, Error> {

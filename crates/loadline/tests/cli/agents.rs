@@ -3,6 +3,7 @@
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
+use loadline_measure::gate::Baseline;
 use loadline_measure::record::Record;
 
 use crate::redis::Redis;
@@ -357,6 +358,97 @@ fn agents_compare_two_targets_round_by_round() {
     }
 }
 
+/// The words of a short run of one case.
+const SHORT: [&str; 14] = [
+    "--workload",
+    "get",
+    "--connections",
+    "1",
+    "--threads",
+    "1",
+    "--keys",
+    "100",
+    "--rounds",
+    "3",
+    "--duration",
+    "300ms",
+    "--lease",
+    PATIENT,
+];
+
+#[test]
+fn agents_save_a_baseline_and_gate_repeats_its_runs() {
+    let site = Site::new();
+    let url = site.target.url();
+    let together = |words: &[&str]| {
+        let own = ["--agents", "2", "--rank", "0"];
+        let leader = site.start(&[words, &own].concat());
+        let agent = site.agent("1");
+        let ended = end(leader);
+        let of_agent = end(agent);
+        let said = format!("{}{}", ended.stderr, of_agent.stderr);
+        assert!(of_agent.stderr.contains("done (0)"), "{said}");
+        ended
+    };
+    let save = ["baseline", "save", "b.json", &url, "--runs", "2"];
+    together(&[&save[..], &SHORT].concat()).succeeded();
+    together(&["baseline", "add", "b.json", "--lease", PATIENT]).succeeded();
+    let saved = Baseline::from_json(site.dir.read("b.json").as_bytes()).unwrap();
+    assert_eq!((saved.runs.len(), &saved.plan["agents"]), (3, &2.into()));
+    let case = saved.runs[0].cases.values().next().unwrap();
+    assert!(case.reference_ns_p50.is_some_and(|ns| ns > 0.0));
+
+    // Without a suspicion, there is no second run, and the agents hear of that.
+    let gate = ["gate", "b.json", "--lease", PATIENT, "--json", "all.json"];
+    let ended = together(&gate);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(site.record().agents.len(), 2);
+    let ended = together(&[&gate[..], &["--limit", "get.p50<1ns"]].concat());
+    assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("measuring again"), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains(", from 2 agents."),
+        "{}",
+        ended.stdout
+    );
+
+    let alone = site.dir.run(&["gate", "b.json"]);
+    alone.failed(64, "its runs are of 2 agents together; give --agents 2");
+    assert!(site.target.says("DBSIZE", ":0"));
+}
+
+#[test]
+fn run_without_one_of_its_agents_is_in_no_baseline() {
+    let site = Site::new();
+    let url = site.target.url();
+    let words = [
+        "baseline", "save", "b.json", &url, "--agents", "2", "--rank", "0",
+    ];
+    let long = [
+        "--workload",
+        "get",
+        "--threads",
+        "1",
+        "--duration",
+        "60s",
+        "--lease",
+        "4s",
+    ];
+    let leader = site.start(&[&words[..], &long].concat());
+    let mut agent = site.agent("1");
+    wait_until("both measure", || site.target.calls("get") > 500);
+    kill(&agent);
+    agent.wait().unwrap();
+    let ended = end(leader);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains(": agent 1 sent nothing for 4000 ms."),
+        "{}",
+        ended.stderr
+    );
+    assert!(!site.dir.path().join("b.json").exists());
+}
+
 #[test]
 fn plans_that_agents_cannot_share_are_refused() {
     let site = Site::new();
@@ -376,6 +468,21 @@ fn plans_that_agents_cannot_share_are_refused() {
     );
     refused(&["compare", "redis://db", "embedded"], "cannot be shared");
     refused(&["compare", "a.json", "b.json"], "name two running servers");
+    refused(
+        &["baseline", "save", "b.json", "embedded"],
+        "cannot be shared",
+    );
+    refused(
+        &[
+            "baseline",
+            "save",
+            "b.json",
+            "redis://db",
+            "--degraded",
+            "1",
+        ],
+        "the runs of a baseline need the same load",
+    );
     refused(&["run", "embedded"], "cannot be shared");
     refused(&["run", "redis://ann:hunter2@db"], "holds no credentials");
     site.dir
