@@ -1,6 +1,6 @@
 //! The fate of writes while real servers fail.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
@@ -618,12 +618,11 @@ fn records_of_failovers_are_compared_and_gated() {
     assert_eq!(refused.code, Some(64), "{}", refused.stderr);
 }
 
-#[test]
-fn interrupt_leaves_neither_stopped_servers_nor_their_directories() {
+/// Runs `words` until `begun`, interrupts it, and checks that nothing is left of it.
+#[track_caller]
+fn interrupted(words: &[&str], what: &str, begun: impl Fn(&[u32]) -> bool) {
     let (dir, temp) = (Dir::new(), Dir::new());
-    let words = [
-        "failover", "replica", "--fault", "stop", "--json", "out.json",
-    ];
+    let words = [&["failover"], words, &["--json", "out.json"]].concat();
     let mut command = dir.command(&words);
     let run = command
         .env("TMPDIR", temp.path())
@@ -631,16 +630,48 @@ fn interrupt_leaves_neither_stopped_servers_nor_their_directories() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    wait_until("the server is stopped", || {
-        nodes(&temp).iter().any(|pid| {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
-            stat.is_ok_and(|stat| stat.contains(") T "))
-        })
-    });
+    wait_until(what, || begun(&nodes(&temp)));
     signal(run.id(), "INT");
     let ended = Ended::of(&words, run.wait_with_output().unwrap());
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
     assert!(nodes(&temp).is_empty() && temp.is_empty());
     let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
     assert!(record.run.cut_short && record.answer == Answer::Cases);
+}
+
+#[test]
+fn interrupt_leaves_neither_stopped_servers_nor_their_directories() {
+    let words = ["replica", "--fault", "stop"];
+    interrupted(&words, "the server is stopped", |pids| {
+        pids.iter().any(|pid| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+            stat.is_ok_and(|stat| stat.contains(") T "))
+        })
+    });
+}
+
+/// Whether a redis-server, which has its address in its title, is a master that was a replica before.
+fn was_promoted(pid: u32) -> bool {
+    let title = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut words = title.split_whitespace();
+    let server = words.find_map(|word| TcpStream::connect(word.trim_end_matches('\0')).ok());
+    let mut reply = [0; 4096];
+    let count = server.and_then(|mut server| {
+        server.write_all(b"INFO replication\r\n").ok()?;
+        // It is sent in one piece.
+        server.read(&mut reply).ok()
+    });
+    let info = String::from_utf8_lossy(&reply[..count.unwrap_or_default()]);
+    let second = info.split_once("second_repl_offset:");
+    info.contains("role:master") && second.is_some_and(|(_, offset)| !offset.starts_with('-'))
+}
+
+#[test]
+fn interrupt_in_a_partition_leaves_no_server_behind() {
+    for topology in ["sentinel", "cluster"] {
+        let words = [topology, "--fault", "partition"];
+        interrupted(&words, "a replica is promoted", |pids| {
+            pids.iter().any(|pid| was_promoted(*pid))
+        });
+    }
 }
