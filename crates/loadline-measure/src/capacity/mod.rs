@@ -41,6 +41,7 @@
 //! # Ok::<(), loadline_measure::Error>(())
 //! ```
 
+mod agents;
 mod calm;
 mod curve;
 mod nodes;
@@ -59,6 +60,7 @@ use crate::limit::Slo;
 use crate::record::finite;
 use trial::Verdict;
 
+pub use agents::{AgentsStep, Side, grows, limiting_side};
 pub use curve::Point;
 pub use noise::Noise;
 pub use saturation::LimitedBy;
@@ -156,6 +158,9 @@ pub struct Capacity {
     pub noise: Noise,
     /// One point per tried rate, in ascending order.
     pub curve: Vec<Point>,
+    /// The answers with more and more load generators, of which this one carries the most; empty for a single one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentsStep>,
     /// Notes for the reader by `loadline-report`, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,

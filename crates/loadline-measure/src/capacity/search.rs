@@ -432,6 +432,7 @@ impl Search {
             limited_because: String::new(),
             noise,
             curve,
+            agents: Vec::new(),
             notes: Vec::new(),
         }
     }

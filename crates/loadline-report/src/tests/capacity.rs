@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use loadline_measure::Record;
 use loadline_measure::capacity::{
-    Attempt, Bound, Bounds, Capacity, Machine, NextTrial, Outcome, Role, Search, Tally, Trial,
+    AgentsStep, Attempt, Bound, Bounds, Capacity, LimitedBy, Machine, NextTrial, Outcome, Role,
+    Search, Tally, Trial,
 };
 use loadline_measure::record::{Answer, Run};
 use loadline_measure::words;
@@ -337,6 +338,30 @@ fn sentence_without_a_confirmed_rate_leads_with_the_bounds() {
         };
         assert!(first.contains(why) && first.starts_with(&begin), "{first}");
     }
+}
+
+#[test]
+fn answers_of_more_and_more_agents_say_which_side_is_the_limit() {
+    let step = |agents, rate| AgentsStep {
+        agents,
+        rate,
+        outcome: Outcome::Confirmed,
+        limited_by: LimitedBy::Tail,
+    };
+    let said = |steps: &[AgentsStep]| {
+        let mut answer = searched("p99<2ms", serve);
+        answer.agents = steps.to_vec();
+        capacity_findings("redis-server", &mut answer).swap_remove(0)
+    };
+    let (one, two) = (step(1, 50_000.0), step(2, 99_000.0));
+    let target = said(&[one, two, step(4, 101_000.0)]);
+    let end = " 4 agents carried 101.0k together, after 50.0k with 1 and 99.0k with 2: the target is the limit, not the agents.";
+    assert!(target.ends_with(end), "{target}");
+    let agents = said(&[one, two]);
+    let end = " 2 agents carried 99.0k together, after 50.0k with 1: the agents are the limit, so add more of them.";
+    assert!(agents.ends_with(end), "{agents}");
+    let alone = said(&[]);
+    assert!(!alone.contains("agent"), "{alone}");
 }
 
 #[test]

@@ -1,14 +1,24 @@
 //! The load generators of a merged record, beside each other.
 
-use loadline_measure::record::{AgentCase, Record};
+use loadline_measure::record::{AgentCase, Answer, Record};
 use loadline_measure::words;
 
 use super::cases::{percentile, shown};
 use crate::document::{Block, Column, Item, Row, RowGroup, Section, Table, Tone};
 
-/// A table with a row for each agent and case; nothing for a single load generator.
+/// A table with a row for each agent and case, of a search only the trial in its curve at the answer; nothing for a single
+/// load generator.
 pub(super) fn section(record: &Record) -> Option<Section> {
-    let groups = record.cases.iter().enumerate().map(|(index, case)| {
+    let shown = match &record.answer {
+        Answer::Capacity(answer) => answer
+            .point()
+            .or(answer.curve.first())
+            .map(|point| point.case),
+        _ => None,
+    };
+    let cases = record.cases.iter().enumerate();
+    let cases = cases.filter(|(index, _)| shown.is_none_or(|shown| shown == *index));
+    let groups = cases.map(|(index, case)| {
         let agents = record.agents.iter();
         let parts = agents.filter_map(|agent| Some((agent.rank, agent.cases.get(index)?)));
         RowGroup {

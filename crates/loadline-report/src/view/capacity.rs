@@ -1,7 +1,9 @@
 //! The load that a target carries: sentences for the record, the curve and its table.
 
 use loadline_measure::Metric;
-use loadline_measure::capacity::{Bound, Capacity, LimitedBy, Noise, Outcome, Point, Tally};
+use loadline_measure::capacity::{
+    AgentsStep, Bound, Capacity, LimitedBy, Noise, Outcome, Point, Side, Tally, limiting_side,
+};
 use loadline_measure::record::Record;
 use loadline_measure::words;
 
@@ -25,6 +27,29 @@ pub fn capacity_findings(name: &str, answer: &mut Capacity) -> Vec<String> {
     findings.chain(answer.notes.iter().cloned()).collect()
 }
 
+/// The answers with more and more load generators, and the side that they show to be the limit; empty for a single one.
+fn of_agents(answer: &Capacity) -> String {
+    let [before @ .., last] = &answer.agents[..] else {
+        return String::new();
+    };
+    let rate = |step: &AgentsStep| words::count(step.rate);
+    let before: Vec<String> = before
+        .iter()
+        .map(|step| format!("{} with {}", rate(step), step.agents))
+        .collect();
+    let before = match before.is_empty() {
+        true => String::new(),
+        false => format!(", after {}", before.join(" and ")),
+    };
+    let agents = words::plural(last.agents, "agent");
+    let why = match limiting_side(&answer.agents) {
+        Side::Target => "the target is the limit, not the agents",
+        Side::Agents => "the agents are the limit, so add more of them",
+        Side::Unknown => "which side is the limit is not decided",
+    };
+    format!(" {agents} carried {} together{before}: {why}.", rate(last))
+}
+
 /// The answer of a search, without a full stop.
 pub(super) fn found(record: &Record, answer: &Capacity) -> String {
     let found = self::answer(record, answer);
@@ -39,11 +64,12 @@ pub(super) fn answer(record: &Record, answer: &Capacity) -> String {
 }
 
 fn finding(name: &str, answer: &Capacity) -> String {
-    match (answer.rate, answer.outcome) {
+    let found = match (answer.rate, answer.outcome) {
         (Some(rate), Outcome::Confirmed) => carried(name, answer, rate),
         (_, Outcome::NeverHeld) => not_held(name, answer),
         _ => bounded(name, answer),
-    }
+    };
+    found + &of_agents(answer)
 }
 
 /// A search passes where it has a confirmed answer, and fails where no rate keeps the limit.

@@ -101,6 +101,11 @@ impl Cli {
         {
             compare.agents.words = judge::words_of(matches);
         }
+        if let Command::Capacity(capacity) = &mut cli.command
+            && let Some(matches) = matches.subcommand_matches("capacity")
+        {
+            capacity.agents.words = judge::words_of(matches);
+        }
         if let Command::Agents(AgentsCommandArgs {
             command: AgentsCommand::Manifest(manifest),
         }) = &mut cli.command

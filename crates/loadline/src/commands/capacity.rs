@@ -8,18 +8,19 @@ use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Measured;
 use loadline_measure::capacity::{
-    Attempt, Capacity, Closed, Machine, NextTrial, Role, Search, Trial,
+    AgentsStep, Attempt, Capacity, Closed, Machine, NextTrial, Role, Search, Trial, grows,
 };
 use loadline_measure::doctor::{Class, Finding, Observed};
 use loadline_measure::histogram::Histogram;
-use loadline_measure::record::{self, Answer, Record};
+use loadline_measure::record::{self, Answer, Environment, Record};
 use loadline_measure::words;
 
+use super::joint::{self, Entered, Leader, Series};
 use super::surroundings;
 use crate::args::CapacityArgs;
 use crate::exit::{Exit, Failure};
 use crate::fingerprint;
-use crate::plan::{self, CapacityPlan, Case};
+use crate::plan::{self, CapacityPlan, Case, Description, Estimate, SharedPlan};
 use crate::progress::Progress;
 use crate::recording;
 use crate::session::{self, Ending, Recorded, Shell, note_steal};
@@ -27,12 +28,25 @@ use crate::subjects::{self, failure};
 use crate::systems::Opened;
 
 pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
+    let display = &args.results.display;
+    let leader = match joint::enter_if_asked(&args.agents, &args.connection, display)? {
+        Some(Entered::Agent(code)) => return Ok(code),
+        Some(Entered::Leader(leader)) => Some(*leader),
+        None => None,
+    };
     let plan = plan::resolve_capacity(args, &surroundings())?;
+    let mut description = plan.describe();
+    let team = leader
+        .map(|leader| Team::of(leader, &plan, args, &mut description))
+        .transpose()?;
     session::execute(
         "capacity",
         &args.results,
-        &plan.describe(),
-        |shell| measure(&plan, shell),
+        &description,
+        |shell| match team {
+            None => measure(&plan, shell),
+            Some(team) => measure_together(&plan, shell, team),
+        },
         |record, _, results| {
             let is_decided =
                 matches!(&record.answer, Answer::Capacity(found) if found.outcome.is_decided());
@@ -56,10 +70,13 @@ fn measure(plan: &CapacityPlan, shell: &Shell) -> Result<Recorded, Failure> {
             let target = &mut opened[0];
             let mut answer = Searching {
                 plan,
-                run_id: &session.run_id,
                 control: &shell.control,
                 progress: &progress,
-                target,
+                name: target.name.clone(),
+                load: Load::Own {
+                    target,
+                    run_id: &session.run_id,
+                },
                 record: &mut session.record,
                 findings: Vec::new(),
             }
@@ -72,13 +89,121 @@ fn measure(plan: &CapacityPlan, shell: &Shell) -> Result<Recorded, Failure> {
     })
 }
 
+/// The agents of a search, before they meet.
+struct Team {
+    leader: Leader,
+    shared: SharedPlan,
+    shell: Shell,
+}
+
+impl Team {
+    fn of(
+        leader: Leader,
+        plan: &CapacityPlan,
+        args: &CapacityArgs,
+        description: &mut Description,
+    ) -> anyhow::Result<Self> {
+        leader.refuse_degraded("the trials of a search need the same load")?;
+        let words = plan.joint_words(&args.agents.words);
+        let shared = leader.share(std::slice::from_ref(&args.target), &words, &plan.base)?;
+        let numbers = CapacityPlan::numbers_of_agents(leader.agents());
+        leader.describe(description);
+        let listed: Vec<String> = numbers.iter().map(u32::to_string).collect();
+        description.line(format!(
+            "searches with {} of them, as long as the answer grows",
+            listed.join(", ")
+        ));
+        let searches = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+        description.takes(Some(Estimate::up_to(plan.max_time * searches)));
+        Ok(Self {
+            leader,
+            shared,
+            shell: Shell::start_in_group(&args.results.display)?.quietly(),
+        })
+    }
+}
+
+/// Searches with more and more agents, and adds the answer of those that carry the most to the record.
+fn measure_together(plan: &CapacityPlan, shell: &Shell, team: Team) -> Result<Recorded, Failure> {
+    session::record(shell, &plan.base, plan.to_json(), |session| {
+        let Team {
+            leader,
+            shared,
+            shell: own,
+        } = team;
+        let numbers = CapacityPlan::numbers_of_agents(leader.agents());
+        let progress = session.progress(plan.max_time.as_secs() * numbers.len() as u64);
+        let mut series = leader.open(&plan.base, own)?;
+        let mut steps: Vec<AgentsStep> = Vec::new();
+        let mut best: Option<Capacity> = None;
+        for agents in numbers {
+            let mut record = Record::new(session.record.run.clone(), Environment::default());
+            let searched = Searching {
+                plan,
+                control: &shell.control,
+                progress: &progress,
+                name: plan.base.targets[0].to_string(),
+                load: Load::Agents {
+                    series: &mut series,
+                    shared: &shared,
+                    agents,
+                },
+                record: &mut record,
+                findings: Vec::new(),
+            }
+            .run();
+            let answer = match searched {
+                Ok(answer) => answer,
+                Err(failure) => {
+                    session.record = record;
+                    return Err(failure);
+                }
+            };
+            let step = AgentsStep::new(agents.into(), &answer);
+            if steps.iter().all(|earlier| step.rate >= earlier.rate) {
+                session.record = record;
+                best = Some(answer);
+            }
+            steps.push(step);
+            if shell.interrupted() || !grows(&steps) {
+                break;
+            }
+        }
+        let mut answer = best.expect("there is a search with one agent");
+        answer.agents = steps;
+        let record = &mut session.record;
+        let name = record.cases.first().map(|case| case.subject.name.clone());
+        let name = name.unwrap_or_else(|| plan.base.targets[0].to_string());
+        let sentences = loadline_report::capacity_findings(&name, &mut answer);
+        record.findings.extend(sentences);
+        record.answer = Answer::Capacity(Box::new(answer));
+        Ok(())
+    })
+}
+
+/// The load generators of a search.
+enum Load<'s> {
+    /// That of this process.
+    Own {
+        target: &'s mut Opened,
+        run_id: &'s str,
+    },
+    /// The first `agents` agents of the series.
+    Agents {
+        series: &'s mut Series,
+        shared: &'s SharedPlan,
+        agents: u32,
+    },
+}
+
 /// A search in progress.
 struct Searching<'s> {
     plan: &'s CapacityPlan,
-    run_id: &'s str,
     control: &'s Control,
     progress: &'s Progress,
-    target: &'s mut Opened,
+    /// The name of the target.
+    name: String,
+    load: Load<'s>,
     record: &'s mut Record,
     /// Findings of the doctor in each trial, with the rate of the trial and its index among the cases.
     findings: Vec<(f64, usize, Vec<Finding>)>,
@@ -88,18 +213,14 @@ impl Searching<'_> {
     fn run(mut self) -> Result<Capacity, Failure> {
         let plan = self.plan;
         let closed = plan.closed();
-        self.progress
-            .say(&format!("{}: loading {}", closed.name, self.target.name));
-        subjects::load(
-            self.target,
-            closed,
-            self.run_id,
-            plan.base.seed,
-            self.control,
-        )?;
+        if let Load::Own { target, run_id } = &mut self.load {
+            self.progress
+                .say(&format!("{}: loading {}", closed.name, self.name));
+            subjects::load(target, closed, run_id, plan.base.seed, self.control)?;
+        }
         let begun = Instant::now();
         self.progress
-            .say(&format!("a closed loop on {}", self.target.name));
+            .say(&format!("a closed loop on {}", self.name));
         self.measure(closed, plan.trial, plan.base.warmup)?;
         let start = self.start()?;
         let mut search = Search::new(plan.slo, start, plan.bounds());
@@ -135,7 +256,7 @@ impl Searching<'_> {
                 .collect();
             return Err(Failure::unavailable(format!(
                 "{}: operations failed in the closed loop: {}.\nFix the cause, or choose another workload.",
-                self.target.name,
+                self.name,
                 kinds.join(", ")
             )));
         }
@@ -143,7 +264,7 @@ impl Searching<'_> {
         if start < bounds.lowest && !self.control.interrupted() {
             return Err(Failure::usage(format!(
                 "{}: a closed loop carries {start:.0} operations per second, and {} takes {} of them for one trial.\nIncrease --max-time or --connections, or use a lower percentile.",
-                self.target.name,
+                self.name,
                 self.plan.slo,
                 self.plan.slo.least_ops()
             )));
@@ -185,38 +306,28 @@ impl Searching<'_> {
         duration: Duration,
         lead_in: Duration,
     ) -> Result<(Vec<Finding>, Seen), Failure> {
-        let seed = self.plan.base.seed ^ self.record.cases.len() as u64;
-        let watch = self.target.watch();
-        let machine = fingerprint::Counters::read();
-        let mut subject = subjects::of(self.target, case, self.run_id, seed)?;
-        let mut block = |stop: Stop, seed: u64| {
-            subject
-                .block(stop, seed, self.control)
-                .map_err(|error| failure(&case.name, &error))
-        };
-        block(Stop::after(lead_in), !seed)?;
-        let mut outcome = block(Stop::after(duration), seed)?;
-        let seen = Seen {
-            calm: outcome.calm.take(),
-            ..Seen::of(&outcome, self.target.threads(case))
-        };
-        let measured = Measured {
-            blocks: vec![outcome],
-            warmup: lead_in,
-            steady: None,
-        };
-        drop(subject);
-        let machine = machine.since();
-        note_steal(self.record, &machine);
-        let around = Observed {
-            cpu_pressure: machine.cpu_pressure,
-            steal: machine.steal,
-            ..self.target.seen_since(&watch, &case.workload.sends())
-        };
-        let entry = recording::case(case, &self.plan.base, self.target, &measured, &around);
-        let found = recording::examine(&entry, case, &measured, around);
-        self.record.cases.push(entry);
-        Ok((found, seen))
+        match &mut self.load {
+            Load::Own { target, run_id } => {
+                let seed = self.plan.base.seed ^ self.record.cases.len() as u64;
+                let block = OwnBlock {
+                    case,
+                    duration,
+                    lead_in,
+                    seed,
+                    run_id,
+                };
+                block.measure(self.plan, target, self.control, self.record)
+            }
+            Load::Agents {
+                series,
+                shared,
+                agents,
+            } => {
+                let words = self.plan.trial_words(case, duration, lead_in);
+                let part = series.measure(&shared.of_fewer(*agents, &words), true)?;
+                add_trial(self.record, part, duration)
+            }
+        }
     }
 
     /// Keeps the findings at the rate of the answer, each rule once, preferably from the trial shown in the curve.
@@ -239,6 +350,95 @@ impl Searching<'_> {
             }
         }
     }
+}
+
+/// A trial of the load generator of this process.
+struct OwnBlock<'b> {
+    case: &'b Case,
+    duration: Duration,
+    lead_in: Duration,
+    seed: u64,
+    run_id: &'b str,
+}
+
+impl OwnBlock<'_> {
+    fn measure(
+        &self,
+        plan: &CapacityPlan,
+        target: &mut Opened,
+        control: &Control,
+        record: &mut Record,
+    ) -> Result<(Vec<Finding>, Seen), Failure> {
+        let Self { case, seed, .. } = *self;
+        let watch = target.watch();
+        let machine = fingerprint::Counters::read();
+        let mut subject = subjects::of(target, case, self.run_id, seed)?;
+        let mut block = |stop: Stop, seed: u64| {
+            subject
+                .block(stop, seed, control)
+                .map_err(|error| failure(&case.name, &error))
+        };
+        block(Stop::after(self.lead_in), !seed)?;
+        let mut outcome = block(Stop::after(self.duration), seed)?;
+        let seen = Seen {
+            calm: outcome.calm.take(),
+            ..Seen::of(&outcome, target.threads(case))
+        };
+        let measured = Measured {
+            blocks: vec![outcome],
+            warmup: self.lead_in,
+            steady: None,
+        };
+        drop(subject);
+        let machine = machine.since();
+        note_steal(record, &machine);
+        let around = Observed {
+            cpu_pressure: machine.cpu_pressure,
+            steal: machine.steal,
+            ..target.seen_since(&watch, &case.workload.sends())
+        };
+        let entry = recording::case(case, &plan.base, target, &measured, &around);
+        let found = recording::examine(&entry, case, &measured, around);
+        record.cases.push(entry);
+        Ok((found, seen))
+    }
+}
+
+/// Adds the trial of several agents, whose common record is `part`, to that of the search. What their machines did
+/// meanwhile is known as far as it made them late.
+///
+/// # Errors
+/// [`Exit::Incomplete`] if an agent was lost.
+fn add_trial(
+    record: &mut Record,
+    part: Record,
+    duration: Duration,
+) -> Result<(Vec<Finding>, Seen), Failure> {
+    if part.run.cut_short {
+        record.run.cut_short = true;
+        record.lost_agents.clone_from(&part.lost_agents);
+        joint::refuse_incomplete(&part)?;
+    }
+    let round = part.cases.first().and_then(|case| case.rounds.first());
+    let seen = Seen {
+        waited: round.and_then(|round| round.client_cpu_wait),
+        machine: Machine {
+            duration,
+            server_waited: round.and_then(|round| round.server_cpu_wait),
+            ..Machine::default()
+        },
+        calm: None,
+    };
+    if record.cases.is_empty() {
+        record.environment = part.environment;
+        record.agents = part.agents;
+    } else {
+        for (agent, of_trial) in record.agents.iter_mut().zip(part.agents) {
+            agent.cases.extend(of_trial.cases);
+        }
+    }
+    record.cases.extend(part.cases);
+    Ok((part.doctor, seen))
 }
 
 /// The state of the machine during a trial.

@@ -297,6 +297,16 @@ impl SharedPlan {
         }
     }
 
+    /// The plan for the first `agents` of the agents, with `words` after its own.
+    #[must_use]
+    pub(crate) fn of_fewer(&self, agents: u32, words: &[String]) -> Self {
+        Self {
+            agents,
+            words: [&self.words, words].concat(),
+            ..self.clone()
+        }
+    }
+
     /// Whether `next` is of the same command.
     pub(crate) fn is_followed_by(&self, next: &Self) -> bool {
         self.series == next.series

@@ -21,6 +21,10 @@ const DEFAULT_TRIAL: Duration = Duration::from_millis(300);
 /// The result of a shorter trial depends on chance.
 const SHORTEST_TRIAL: Duration = Duration::from_millis(50);
 const DEFAULT_MAX_TIME: Duration = Duration::from_secs(60);
+/// The same for several load generators, whose trials start together.
+const DEFAULT_JOINT_TIME: Duration = Duration::from_secs(120);
+/// Time that a common start takes at least.
+const JOINT_START: Duration = Duration::from_secs(1);
 /// Trials of the shortest search: closed loops, a few rates, and a confirmation of ten.
 const FEWEST_TRIALS: u32 = 15;
 /// The largest share of the whole time for one trial, because a confirmation alone takes ten.
@@ -51,7 +55,13 @@ pub(crate) fn resolve(args: &CapacityArgs, around: &Surroundings) -> Result<Capa
         .parse()
         .map_err(|error| Failure::usage(format!("--slo: {error}")))?;
     let trial = args.duration.unwrap_or(DEFAULT_TRIAL);
-    let max_time = args.max_time.unwrap_or(DEFAULT_MAX_TIME);
+    let is_joint = args.agents.agents.is_some();
+    let (default, start) = match is_joint {
+        true => (DEFAULT_JOINT_TIME, JOINT_START),
+        false => (DEFAULT_MAX_TIME, Duration::ZERO),
+    };
+    let max_time = args.max_time.unwrap_or(default);
+    let shortest = (trial.saturating_add(start)).saturating_mul(FEWEST_TRIALS);
     if trial < SHORTEST_TRIAL {
         let why = format!(
             "must be at least {}, the shortest trial",
@@ -60,10 +70,10 @@ pub(crate) fn resolve(args: &CapacityArgs, around: &Surroundings) -> Result<Capa
         let text = duration_text(trial);
         return Err(Failure::invalid("--duration", "duration", text, why));
     }
-    if max_time < trial.saturating_mul(FEWEST_TRIALS) {
+    if max_time < shortest {
         let why = format!(
             "must be at least {} with trials of {}, to confirm an answer",
-            duration_text(trial.saturating_mul(FEWEST_TRIALS)),
+            duration_text(shortest),
             duration_text(trial)
         );
         let text = duration_text(max_time);
@@ -145,6 +155,50 @@ impl CapacityPlan {
         }
     }
 
+    /// The arguments of all trials of several load generators, of the arguments `typed`.
+    pub(crate) fn joint_words(&self, typed: &[String]) -> Vec<String> {
+        let is_of_trial =
+            |word: &&String| word.starts_with("--duration=") || word.starts_with("--arrivals=");
+        let mut words: Vec<String> = typed
+            .iter()
+            .filter(|word| !is_of_trial(word))
+            .cloned()
+            .collect();
+        let is_work =
+            |word: &String| word.starts_with("--workload=") || word.starts_with("--command=");
+        if !words.iter().any(is_work) {
+            words.push(format!("--workload={DEFAULT_WORKLOAD}"));
+        }
+        words
+    }
+
+    /// The arguments of one of their trials: `case` for `duration`, after an unmeasured `lead_in`.
+    pub(crate) fn trial_words(
+        &self,
+        case: &Case,
+        duration: Duration,
+        lead_in: Duration,
+    ) -> Vec<String> {
+        let mut words = vec![
+            format!("--duration={}", duration_text(duration)),
+            "--rounds=1".to_owned(),
+            format!("--warmup={}", duration_text(lead_in)),
+        ];
+        if let Pacing::Open { rate, arrivals } = case.pacing {
+            // Less than one operation per second from the intended rate.
+            words.push(format!("--rate={:.0}", rate.max(1.0)));
+            words.push(format!("--arrivals={}", arrivals_text(arrivals)));
+        }
+        words
+    }
+
+    /// The numbers of load generators to try, of `most`.
+    pub(crate) fn numbers_of_agents(most: u32) -> Vec<u32> {
+        let doubled = std::iter::successors(Some(1_u32), |agents| agents.checked_mul(2));
+        let fewer = doubled.take_while(|agents| *agents < most);
+        fewer.chain([most]).collect()
+    }
+
     /// The closed loop that the search starts from.
     pub(crate) fn closed(&self) -> &Case {
         &self.base.cases[0]
@@ -212,6 +266,24 @@ mod tests {
             Command::Capacity(args) => resolve(&args, &around),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn trial_of_agents_is_what_the_search_asks_for() {
+        assert_eq!(CapacityPlan::numbers_of_agents(1), [1]);
+        assert_eq!(CapacityPlan::numbers_of_agents(6), [1, 2, 4, 6]);
+        let words = ["redis://db", "--agents", "2", "--coordinator", "redis://c"];
+        let plan = resolved(&words).unwrap();
+        assert_eq!(plan.max_time, Duration::from_secs(120));
+        let typed = ["--duration=1s", "--keys=70", "--arrivals=poisson"].map(str::to_owned);
+        assert_eq!(plan.joint_words(&typed), ["--keys=70", "--workload=get"]);
+        let ms = Duration::from_millis;
+        let closed = plan.trial_words(plan.closed(), ms(300), ms(30));
+        assert_eq!(closed, ["--duration=300ms", "--rounds=1", "--warmup=30ms"]);
+        let open = plan.trial_words(&plan.case(1_234.4, ms(300)), ms(300), ms(30));
+        assert_eq!(open[3..], ["--rate=1234", "--arrivals=poisson"]);
+        let short = [&words[..], &["--max-time", "15s"]].concat();
+        assert_eq!(resolved(&short).unwrap_err().exit(), Exit::Usage);
     }
 
     #[test]

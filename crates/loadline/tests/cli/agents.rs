@@ -449,6 +449,57 @@ fn run_without_one_of_its_agents_is_in_no_baseline() {
     assert!(!site.dir.path().join("b.json").exists());
 }
 
+/// Whether there is time for a confirmed answer depends on the machine.
+#[test]
+fn agents_are_added_to_a_search_and_its_trials_are_those_of_the_most() {
+    let site = Site::new();
+    let url = site.target.url();
+    let words = [
+        "capacity",
+        &url,
+        "--agents",
+        "2",
+        "--rank",
+        "0",
+        "--slo",
+        "p90<50ms",
+        "--duration",
+        "50ms",
+        "--max-time",
+        "16s",
+        "--connections",
+        "1",
+        "--threads",
+        "1",
+        "--keys",
+        "100",
+        "--json",
+        "all.json",
+        "--lease",
+        PATIENT,
+    ];
+    let (leader, agent) = (site.start(&words), site.agent("1"));
+    let text = end(leader).succeeded();
+    let ended = end(agent);
+    assert!(ended.stderr.contains("done (0)"), "{}", ended.stderr);
+    let record = site.record();
+    let answer = crate::capacity::answer(&record);
+    let tried: Vec<u64> = answer.agents.iter().map(|step| step.agents).collect();
+    assert_eq!(tried, [1, 2], "{text}");
+    let best = answer
+        .agents
+        .iter()
+        .max_by(|a, b| a.rate.total_cmp(&b.rate));
+    let best = best.unwrap();
+    assert_eq!(record.agents.len() as u64, best.agents);
+    assert_eq!(answer.lower.map_or(0.0, |lower| lower.rate), best.rate);
+    for agent in &record.agents {
+        assert_eq!(agent.cases.len(), record.cases.len());
+    }
+    assert!(text.contains("2 agents carried"), "{text}");
+    assert!(site.target.says("DBSIZE", ":0"));
+}
+
 #[test]
 fn plans_that_agents_cannot_share_are_refused() {
     let site = Site::new();
@@ -483,6 +534,7 @@ fn plans_that_agents_cannot_share_are_refused() {
         ],
         "the runs of a baseline need the same load",
     );
+    refused(&["capacity", "embedded"], "cannot be shared");
     refused(&["run", "embedded"], "cannot be shared");
     refused(&["run", "redis://ann:hunter2@db"], "holds no credentials");
     site.dir
