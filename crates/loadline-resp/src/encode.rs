@@ -19,7 +19,7 @@ static SHORT_HEADERS: [([u8; 5], u8); 100] = {
     let mut headers = [(*b"$0\r\n\0", 4); 100];
     let mut length = 0;
     while length < headers.len() {
-        let [tens, ones] = [b'0' + length as u8 / 10, b'0' + length as u8 % 10];
+        let [tens, ones] = two_digits(length as u8);
         headers[length] = if length < 10 {
             ([b'$', ones, b'\r', b'\n', 0], 4)
         } else {
@@ -351,19 +351,25 @@ fn header<S: Sink + ?Sized>(out: &mut S, marker: u8, len: u64) {
     number_line(out, marker, false, len);
 }
 
+/// The decimal digits of a number below 100.
+const fn two_digits(number: u8) -> [u8; 2] {
+    [b'0' + number / 10, b'0' + number % 10]
+}
+
 /// A line with a number, put together backwards and written as one piece.
 fn number_line<S: Sink + ?Sized>(out: &mut S, marker: u8, negative: bool, mut magnitude: u64) {
     let mut bytes = [0; HEADER_BYTES + 1];
     let mut start = bytes.len() - 2;
     bytes[start..].copy_from_slice(b"\r\n");
-    loop {
-        start -= 1;
-        bytes[start] = b'0' + (magnitude % 10) as u8;
-        magnitude /= 10;
-        if magnitude == 0 {
-            break;
-        }
+    while magnitude >= 100 {
+        start -= 2;
+        bytes[start..start + 2].copy_from_slice(&two_digits((magnitude % 100) as u8));
+        magnitude /= 100;
     }
+    start -= 2;
+    bytes[start..start + 2].copy_from_slice(&two_digits(magnitude as u8));
+    // The other digits are pairs, and this may be a single one.
+    start += usize::from(magnitude < 10);
     if negative {
         start -= 1;
         bytes[start] = b'-';
