@@ -52,7 +52,7 @@ pub use store::{
 };
 pub use stream::{
     BlockLimits, Consumer, Group, Keep, Pairs, Pending, Stream, StreamBlock, StreamEdit,
-    StreamEntry, StreamId, Trim,
+    StreamEntry, StreamId, StreamWords, Trim,
 };
 pub use table::{Bytes, Held, Table};
 pub use value::{Change, Entry, Expiry, Members, Shape, Value, View};

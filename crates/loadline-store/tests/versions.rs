@@ -7,7 +7,7 @@ use std::path::Path;
 
 use loadline_store::{
     Batch, Bytes, Change, ChangeLog, Edit, Entry, Fields, Keyspace, List, Members, Options,
-    SortedSet, Store, Stream, StreamEdit, StreamId, Value, View,
+    SortedSet, Store, Stream, StreamEdit, StreamId, StreamWords, Value, View,
 };
 
 /// Checks the content that every kept store has.
@@ -173,7 +173,7 @@ fn append(ms: u64, begins_block: bool, fields: &[&'static [u8]]) -> StreamEdit<'
     StreamEdit::Append {
         id: id(ms),
         begins_block,
-        fields: fields.to_vec(),
+        fields: StreamWords::Held(fields.to_vec()),
     }
 }
 

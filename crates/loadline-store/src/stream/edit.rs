@@ -2,7 +2,38 @@
 //!
 //! `docs/store-format.md` draws the bytes.
 
+use std::ops::Deref;
+
 use super::id::{Bits, StreamId, put_bytes, put_id, put_number};
+
+/// The fields of an entry in turn with their values: those of a command where they are, or read from the log.
+#[derive(Debug, Clone)]
+pub enum StreamWords<'e> {
+    /// Those of a command.
+    Lent(&'e [&'e [u8]]),
+    /// Those of a log.
+    Held(Vec<&'e [u8]>),
+}
+
+impl<'e> Deref for StreamWords<'e> {
+    type Target = [&'e [u8]];
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Lent(words) => words,
+            Self::Held(words) => words,
+        }
+    }
+}
+
+impl PartialEq for StreamWords<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for StreamWords<'_> {}
 
 /// A change of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +45,7 @@ pub enum StreamEdit<'e> {
         /// Whether it begins a block.
         begins_block: bool,
         /// Fields in turn with their values.
-        fields: Vec<&'e [u8]>,
+        fields: StreamWords<'e>,
     },
     /// Entries were deleted.
     Delete(Vec<StreamId>),
@@ -206,7 +237,7 @@ impl<'e> StreamEdit<'e> {
                 Self::Append {
                     id,
                     begins_block: code == APPEND,
-                    fields,
+                    fields: StreamWords::Held(fields),
                 }
             }
             DELETE => Self::Delete(ids(&mut rest)?),

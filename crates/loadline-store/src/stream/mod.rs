@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use block::Block;
 pub use block::{BlockLimits, Pairs, StreamBlock, StreamEntry};
-pub use edit::StreamEdit;
+pub use edit::{StreamEdit, StreamWords};
 pub use group::{Consumer, Group, Pending};
 pub use id::StreamId;
 pub(crate) use stored::elements;

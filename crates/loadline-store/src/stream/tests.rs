@@ -90,7 +90,7 @@ impl Model {
                 vec![StreamEdit::Append {
                     id: next,
                     begins_block: stream.begins_block(fields, limits),
-                    fields: fields.to_vec(),
+                    fields: StreamWords::Lent(fields),
                 }]
             }
             Step::Delete(number) => {
@@ -305,7 +305,7 @@ fn entry_takes_few_bytes_besides_its_values() {
         stream.perform(&StreamEdit::Append {
             id: id(1_700_000_000_000 + number, 0),
             begins_block: stream.begins_block(&fields, limits),
-            fields: fields.to_vec(),
+            fields: StreamWords::Lent(&fields),
         });
     }
     assert_eq!(stream.blocks().len(), 10);

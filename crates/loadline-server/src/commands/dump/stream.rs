@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use loadline_store::{Group, Stream, StreamBlock, StreamEdit, StreamId};
+use loadline_store::{Group, Stream, StreamBlock, StreamEdit, StreamId, StreamWords};
 
 use super::kind;
 use super::listpack::{self, Listpack};
@@ -173,7 +173,7 @@ fn read_block(
         stream.perform(&StreamEdit::Append {
             id,
             begins_block: std::mem::take(&mut begins_block),
-            fields: words,
+            fields: StreamWords::Held(words),
         });
         deleted.extend((flags & IS_DELETED != 0).then_some(id));
     }

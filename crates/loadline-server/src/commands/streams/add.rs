@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use loadline_store::{BlockLimits, Keep, Stream, StreamEdit, StreamId, Trim};
+use loadline_store::{BlockLimits, Keep, Stream, StreamEdit, StreamId, StreamWords, Trim};
 
 use super::ids::{self, Given};
 use super::{Changes, Seen, edit, has_stream, limits, look, put_id};
@@ -147,7 +147,7 @@ pub(super) fn xadd(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal>
         changes.perform(StreamEdit::Append {
             id,
             begins_block: stream.begins_block(fields, limits),
-            fields: fields.to_vec(),
+            fields: StreamWords::Lent(fields),
         });
         let plan = options.trim(changes.stream, limits);
         trim(changes, plan);

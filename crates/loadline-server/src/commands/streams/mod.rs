@@ -83,10 +83,30 @@ enum Seen {
     ByNone,
 }
 
+/// Changes of a stream. Most commands make one, which needs no allocation.
+#[derive(Default)]
+struct Edits<'w> {
+    first: Option<StreamEdit<'w>>,
+    more: Vec<StreamEdit<'w>>,
+}
+
+impl<'w> Edits<'w> {
+    fn push(&mut self, edit: StreamEdit<'w>) {
+        match self.first {
+            None => self.first = Some(edit),
+            Some(_) => self.more.push(edit),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &StreamEdit<'w>> {
+        self.first.iter().chain(&self.more)
+    }
+}
+
 /// A stream that is being changed, with the changes so far.
 struct Changes<'s, 'w> {
     stream: &'s mut Stream,
-    edits: Vec<StreamEdit<'w>>,
+    edits: Edits<'w>,
 }
 
 impl<'w> Changes<'_, 'w> {
@@ -131,11 +151,11 @@ fn edit<'w, R>(
         let Value::Stream(stream) = value else {
             return Err(WRONG_TYPE.into());
         };
-        let edits = Vec::new();
+        let edits = Edits::default();
         let mut changes = Changes { stream, edits };
         let result = change(&mut changes)?;
         let edits = changes.edits;
-        Ok(Effect::of(!edits.is_empty(), (result, edits)))
+        Ok(Effect::of(edits.first.is_some(), (result, edits)))
     })?;
     let (result, edits) = match effect {
         Effect::Same((result, _)) => return Ok(result),
@@ -148,7 +168,7 @@ fn edit<'w, R>(
     if is_part {
         if let Some(persistence) = &mut call.shared.persistence {
             let log = persistence.change(database, key);
-            for edit in &edits {
+            for edit in edits.iter() {
                 log.edit(database, key, Edit::Stream(edit));
             }
         }
