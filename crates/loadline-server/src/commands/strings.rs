@@ -297,18 +297,18 @@ fn numeral<'v>(value: Option<View<'v>>) -> Result<&'v [u8], Refusal> {
 
 fn add(call: &mut Call<'_>, key: &[u8], number: i64) -> Result<(), Refusal> {
     let mut sum = 0;
-    call.store().replace_string(key, call.now(), |value| {
+    let (digits, expires_at) = call.store().replace_string(key, call.now(), |value| {
         let old = integer(numeral(value)?).map_err(|_| NOT_INTEGER)?;
         sum = old.checked_add(number).ok_or(OVERFLOW)?;
         Ok::<_, Refusal>(Digits::new(sum))
     })?;
-    call.touched(key);
+    call.string_touched(key, digits.as_ref(), expires_at);
     call.reply().integer(sum);
     Ok(())
 }
 
 fn incr_by_float(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let sum = call.store().replace_string(words[1], call.now(), |value| {
+    let (sum, _) = call.store().replace_string(words[1], call.now(), |value| {
         add_floats((numeral(value)?, NOT_FLOAT), (words[2], NOT_FLOAT))
     })?;
     call.store().keep_as_text(words[1], call.now());

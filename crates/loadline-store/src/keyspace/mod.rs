@@ -364,7 +364,7 @@ impl Keyspace {
         true
     }
 
-    /// Puts at `key` the string that `next` makes of the value that is there now, which keeps its expiry.
+    /// Puts at `key` the string that `next` makes of the value that is there now, which keeps its expiry. Returns both.
     ///
     /// # Errors
     /// Those of `next`; nothing is changed then.
@@ -373,14 +373,14 @@ impl Keyspace {
         key: &[u8],
         now: u64,
         next: impl FnOnce(Option<View<'_>>) -> Result<B, E>,
-    ) -> Result<B, E> {
+    ) -> Result<(B, Option<u64>), E> {
         let mut shard = self.shard_of(key);
         let current = shard.find(key, now);
         let shown = current.map(|at| shard.slot(at));
         let expires_at = shown.and_then(|slot| slot.expires_at());
         let bytes = next(shown.map(|slot| slot.view()))?;
         shard.put_string(key, current, bytes.as_ref(), expires_at);
-        Ok(bytes)
+        Ok((bytes, expires_at))
     }
 
     /// Gives the string at `key`, if there is one, the shape of one that was changed in place. Says whether there is a

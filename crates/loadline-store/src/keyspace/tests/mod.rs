@@ -371,7 +371,7 @@ fn values_keep_their_shape_under_other_names() {
     assert!(other.move_to(&store, b"m", 0) && other.is_empty());
     assert_eq!(store.shape(b"m", 0), Some(Shape::Growing));
     let plus = |_: Option<View<'_>>| Ok::<_, ()>(b"w");
-    assert_eq!(store.replace_string(b"m", 0, plus), Ok(b"w"));
+    assert_eq!(store.replace_string(b"m", 0, plus), Ok((b"w", Some(9))));
     assert_eq!(store.shape(b"m", 0), Some(Shape::Packed));
     let held = store.total_memory_bytes();
     store.keep_as_text(b"m", 0);
@@ -388,7 +388,7 @@ fn values_keep_their_shape_under_other_names() {
     assert!(store.total_memory_bytes() > held);
     let same = |_: Option<View<'_>>| Ok::<_, ()>(b"v");
     assert_eq!(store.shape(b"n", 0), Some(Shape::PackedText));
-    assert_eq!(store.replace_string(b"n", 0, same), Ok(b"v"));
+    assert_eq!(store.replace_string(b"n", 0, same), Ok((b"v", None)));
     assert_eq!(store.shape(b"n", 0), Some(Shape::Packed));
     let mut members = crate::Members::new();
     members.insert(b"a", ());
