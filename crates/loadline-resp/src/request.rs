@@ -193,6 +193,13 @@ impl RequestParser {
         at.checked_add(line)?.checked_add(bytes)?.checked_add(2)
     }
 
+    /// Whether nothing was read of a request that was not complete. The next request can then be read in another way, such as
+    /// [`head::words`], and its bytes not passed on.
+    #[must_use]
+    pub fn is_between_requests(&self) -> bool {
+        matches!(self.state, State::Start { searched: 0 })
+    }
+
     /// Forgets a request that was not complete, for use with another stream of bytes.
     pub fn reset(&mut self) {
         self.state = State::Start { searched: 0 };

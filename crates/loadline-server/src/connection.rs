@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::buffer::{Buffer, Output};
 use crate::commands::{self, Refusal};
-use crate::lookahead;
+use crate::lookahead::Lookahead;
 use crate::others::Others;
 use crate::session::{Queue, Session, Waiting};
 use crate::settings::OutputLimit;
@@ -581,21 +581,10 @@ impl Connection {
         }
     }
 
-    /// Brings the keys of the next requests into the cache of the processor, where there are several of them, and
-    /// returns the size of these requests in bytes.
-    fn look_ahead(&self, bytes: &[u8], shared: &mut Shared) -> usize {
-        let mut keys = [&[][..]; lookahead::REQUESTS];
-        let (count, used) = lookahead::keys(bytes, &mut keys);
-        if count > 1 && self.session.authenticated {
-            shared.databases[self.session.database].warm(&keys[..count]);
-        }
-        // Where it finds nothing, it looks again behind the next request.
-        used.max(1)
-    }
-
     /// Executes requests from the front of `bytes` and returns their size in bytes.
     fn execute(&mut self, bytes: &[u8], shared: &mut Shared, others: &dyn Others) -> usize {
-        let (mut at, mut seen) = (0, 0);
+        let mut at = 0;
+        let mut ahead = Lookahead::default();
         self.paused = false;
         while !self.session.closing
             && !self.output.has_overflowed()
@@ -605,27 +594,44 @@ impl Connection {
                 self.paused = at < bytes.len();
                 return at;
             }
-            if at >= seen {
-                seen = at + self.look_ahead(&bytes[at..], shared);
+            let mut next = ahead.next();
+            if next.is_none() && self.session.authenticated && self.parser.is_between_requests() {
+                ahead.look(&bytes[at..]);
+                ahead.warm(&mut shared.databases[self.session.database]);
+                next = ahead.next();
             }
-            match self.parser.parse(&bytes[at..]) {
-                Ok((used, Some(request))) => {
-                    at += used;
-                    let output = &mut self.output;
-                    commands::execute(&request, &mut self.session, shared, output, others);
-                    let authenticated = self.session.authenticated;
-                    self.parser.set_authenticated(authenticated);
-                    // Clients that wait for what was changed are served before the next request.
-                    if shared.watched.waiting.has_work() && shared.long_script.is_none() {
-                        return at;
+            if let Some((words, used)) = next {
+                at += used;
+                commands::execute(words, &mut self.session, shared, &mut self.output, others);
+            } else {
+                match self.parser.parse(&bytes[at..]) {
+                    Ok((used, Some(request))) => {
+                        at += used;
+                        let words: Vec<&[u8]> = request.iter().collect();
+                        commands::execute(
+                            &words,
+                            &mut self.session,
+                            shared,
+                            &mut self.output,
+                            others,
+                        );
+                    }
+                    Ok((used, None)) => return at + used,
+                    Err(error) => {
+                        encode::error(&mut self.output, format!("ERR {error}").as_bytes());
+                        self.session.closing = true;
+                        self.malformed = true;
                     }
                 }
-                Ok((used, None)) => return at + used,
-                Err(error) => {
-                    encode::error(&mut self.output, format!("ERR {error}").as_bytes());
-                    self.session.closing = true;
-                    self.malformed = true;
-                }
+            }
+            if !self.session.authenticated {
+                // Those of a client that has yet to authenticate are limited.
+                ahead.clear();
+            }
+            self.parser.set_authenticated(self.session.authenticated);
+            // Clients that wait for what was changed are served before the next request.
+            if shared.watched.waiting.has_work() && shared.long_script.is_none() {
+                return at;
             }
         }
         at

@@ -30,7 +30,8 @@ pub fn serve(bytes: &[u8]) {
         at += used;
         let wanted = session.replies == Replies::On;
         let mut output = Output::new(OUTPUT_BYTES);
-        commands::execute(&request, &mut session, &mut shared, &mut output, &Nobody);
+        let words: Vec<&[u8]> = request.iter().collect();
+        commands::execute(&words, &mut session, &mut shared, &mut output, &Nobody);
         if output.has_overflowed() || session.closing || shared.shutdown {
             return;
         }

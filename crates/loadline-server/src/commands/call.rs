@@ -31,6 +31,11 @@ impl Call<'_> {
         &self.shared.databases[self.session.database]
     }
 
+    /// Brings the entries of `keys` into the cache of the processor, for a command that looks at each of them.
+    pub(super) fn warm<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
+        self.shared.databases[self.session.database].warm(keys);
+    }
+
     pub(super) fn now(&self) -> u64 {
         self.shared.now
     }

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use loadline_resp::Request;
 use loadline_resp::encode::Sink as _;
 
 use super::call::Call;
@@ -15,30 +14,8 @@ use crate::others::Others;
 use crate::session::{Replies, Session};
 use crate::state::Shared;
 
-/// Executes a request and writes the reply to `out`.
+/// Executes the words of a request, of which there is at least one, and writes the reply to `out`.
 pub(crate) fn execute(
-    request: &Request<'_>,
-    session: &mut Session,
-    shared: &mut Shared,
-    out: &mut Output,
-    others: &dyn Others,
-) {
-    // Most commands have few words, which need no allocation.
-    let mut few: [&[u8]; 8] = [&[]; 8];
-    let many: Vec<&[u8]>;
-    let words = if request.len() <= few.len() {
-        for (place, word) in few.iter_mut().zip(request.iter()) {
-            *place = word;
-        }
-        &few[..request.len()]
-    } else {
-        many = request.iter().collect();
-        &many
-    };
-    execute_words(words, session, shared, out, others);
-}
-
-pub(super) fn execute_words(
     words: Words<'_>,
     session: &mut Session,
     shared: &mut Shared,

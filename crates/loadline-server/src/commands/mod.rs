@@ -63,7 +63,7 @@ pub(crate) use blocking::{release, wake};
 use call::Call;
 use changes::Effect;
 pub(crate) use dispatch::execute;
-use dispatch::{execute_words, finish};
+use dispatch::finish;
 pub use dump::{dumped, restored};
 pub(crate) use glob::glob;
 pub(crate) use pause::resume;

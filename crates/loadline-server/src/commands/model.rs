@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use loadline_resp::{Limits, RequestParser, Skipper, encode};
+use loadline_resp::{Limits, Skipper};
 use proptest::prelude::*;
 
 use super::{all, execute, places, release};
@@ -18,7 +18,6 @@ use crate::waiting::Release;
 pub(super) struct Rig {
     pub(super) shared: Shared,
     session: Session,
-    parser: RequestParser,
 }
 
 impl Rig {
@@ -26,20 +25,14 @@ impl Rig {
         let mut shared = Shared::new(None, 1, 0, places().len());
         shared.now = 1_000_000;
         let session = shared.session(Origin::default());
-        Self {
-            shared,
-            session,
-            parser: RequestParser::new(Limits::default()),
-        }
+        Self { shared, session }
     }
 
     pub(super) fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> Vec<u8> {
-        let (mut request, mut out) = (Vec::new(), Output::new(usize::MAX));
-        encode::command(&mut request, words);
-        let (_, parsed) = self.parser.parse(&request).unwrap();
-        let parsed = parsed.unwrap();
+        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+        let mut out = Output::new(usize::MAX);
         execute(
-            &parsed,
+            &words,
             &mut self.session,
             &mut self.shared,
             &mut out,

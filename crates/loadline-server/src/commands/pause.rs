@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::blocking::owned;
 use super::numbers::integer;
 use super::refusal::Refusal;
-use super::{Call, Known, Words, execute_words, is};
+use super::{Call, Known, Words, execute, is};
 use crate::buffer::Output;
 use crate::others::Others;
 use crate::session::{Session, Waiting};
@@ -42,7 +42,7 @@ pub(crate) fn resume(
         let peer = &session.peer;
         peer.gauges.is_waiting.store(false, Ordering::Relaxed);
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        execute_words(&words, session, shared, out, others);
+        execute(&words, session, shared, out, others);
     }
 }
 

@@ -231,6 +231,7 @@ fn getex(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 }
 
 fn mget(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
+    call.warm(words[1..].iter().copied());
     call.reply().array(words.len() - 1);
     for key in &words[1..] {
         call.show(key, |value, reply| match value {
@@ -256,7 +257,9 @@ fn pairs<'w>(
 }
 
 fn mset(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    for pair in pairs(words, "mset")? {
+    let pairs = pairs(words, "mset")?;
+    call.warm(pairs.clone().map(|pair| pair[0]));
+    for pair in pairs {
         call.put_string(pair[0], pair[1], None);
     }
     call.reply().ok();

@@ -86,32 +86,44 @@ impl Keyspace {
 
     /// Brings the entries of `keys` into the cache of the processor, for operations on these keys that follow. One after
     /// the other, the operations wait for the memory several times each; here the waits of all of them overlap. It
-    /// changes and counts nothing, and takes no lock.
-    pub fn warm(&mut self, keys: &[&[u8]]) {
+    /// changes and counts nothing, and takes no lock. Few keys are in the cache anyway, and are left alone.
+    pub fn warm<'k>(&mut self, mut keys: impl Iterator<Item = &'k [u8]>) {
         /// Keys whose waits overlap. The processor has room for about as many.
         const TOGETHER: usize = 16;
+        /// Keys whose entries fit into the caches of usual processors.
+        const FEW_KEYS: usize = 32 << 10;
         let Some(shards) = self.shards.get_mut() else {
             return;
         };
+        // Keys are spread evenly, so that one shard is like all of them.
+        let keys_of_one = shards[0].get_mut().map_or(0, |shard| shard.len());
+        if keys_of_one * self.count < FEW_KEYS {
+            return;
+        }
         let mut found = [(0, 0); TOGETHER];
-        for keys in keys.chunks(TOGETHER) {
-            let found = &mut found[..keys.len()];
-            for (found, key) in found.iter_mut().zip(keys) {
+        loop {
+            let mut count = 0;
+            for (found, key) in found.iter_mut().zip(&mut keys) {
                 let hash = self.hasher.hash_one(key);
                 *found = (hash, index_of(hash, self.count));
+                count += 1;
             }
+            if count == 0 {
+                return;
+            }
+            let found = &found[..count];
             // Lines of the index first, and then the records, which wait for them.
-            for (hash, index) in &*found {
+            for (hash, index) in found {
                 if let Some(shard) = shards[*index].get_mut() {
                     shard.warm_index(*hash);
                 }
             }
             let mut places = [None; TOGETHER];
-            for (place, (hash, index)) in places.iter_mut().zip(&*found) {
+            for (place, (hash, index)) in places.iter_mut().zip(found) {
                 let shard = shards[*index].get_mut();
                 *place = shard.and_then(|shard| shard.guess(*hash));
             }
-            for (place, (_, index)) in places.iter().zip(&*found) {
+            for (place, (_, index)) in places.iter().zip(found) {
                 if let (Some(place), Some(shard)) = (place, shards[*index].get_mut()) {
                     shard.warm(*place);
                 }
