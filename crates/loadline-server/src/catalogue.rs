@@ -31,18 +31,19 @@ pub(crate) const CATEGORIES: [&str; 21] = [
 ];
 
 /// A row for each command of Redis 7.0, with those that this server has in addition: its name, a letter for each key that
-/// differs in its access (the last one is for all further keys), its flags in COMMAND except for `movablekeys`, and, with an `@`,
-/// those categories that do not follow from the flags. The letters are those of [`KEY_FLAGS`], and a point without keys. For commands that this server has, a semicolon, the version of Redis that
+/// differs in its access (the last one is for all further keys), its flags in COMMAND except for `movablekeys`, with an `@`
+/// those categories that do not follow from the flags, and with a `~` its hints for clients of clusters. The letters are those of [`KEY_FLAGS`], and a point without keys. For commands that this server has, a semicolon, the version of Redis that
 /// had it first, another one, and the summary of COMMAND DOCS.
 const ROWS: &str = include_str!("commands.txt");
 
 /// The flags of keys in COMMAND GETKEYSANDFLAGS, by their letter in the rows.
-const KEY_FLAGS: [(u8, &[&str]); 12] = [
+const KEY_FLAGS: [(u8, &[&str]); 13] = [
     (b'-', &["RO"]),
     (b'r', &["RO", "access"]),
     (b'a', &["RW", "access"]),
     (b'c', &["RW", "access", "update"]),
     (b'd', &["RW", "delete"]),
+    (b'h', &["not_key"]),
     (b'i', &["RW", "insert"]),
     (b'm', &["RW", "access", "insert"]),
     (b'n', &["OW", "insert"]),
@@ -92,12 +93,29 @@ impl Item {
     /// Its flags in COMMAND, except for `movablekeys`.
     pub(crate) fn flags(&self) -> impl Iterator<Item = &'static str> {
         let words = self.words.split(' ');
-        words.filter(|word| !word.is_empty() && !word.starts_with('@'))
+        words.filter(|word| !word.is_empty() && !word.starts_with(['@', '~']))
+    }
+
+    /// Its hints for clients of clusters.
+    pub(crate) fn hints(&self) -> impl Iterator<Item = &'static str> {
+        self.words
+            .split(' ')
+            .filter_map(|word| word.strip_prefix('~'))
     }
 
     /// Whether it has a flag.
     pub(crate) fn has(&self, flag: &str) -> bool {
         self.flags().any(|known| known == flag)
+    }
+
+    /// Whether its keys are channels of shards.
+    pub(crate) fn has_channels(&self) -> bool {
+        self.access == "h"
+    }
+
+    /// Number of keys that differ in their access.
+    pub(crate) fn accesses(&self) -> usize {
+        self.access.len()
     }
 
     /// The access to the key at a place among the keys.

@@ -1,6 +1,7 @@
 //! COMMAND: information about the commands.
 
 use super::glob::glob;
+use super::key_specs::{reply_specs, shown_keys};
 use super::refusal::{Refusal, SYNTAX, no_such_form};
 use super::reply::Reply;
 use super::table::keys_at;
@@ -86,9 +87,9 @@ fn describe(reply: &mut Reply<'_>, all: &[Known]) {
     all.iter().for_each(|known| describe_one(reply, known));
 }
 
-/// Writes the ten fields of Redis 7. Hints and specifications of keys are empty.
+/// Writes the ten fields of Redis 7.
 fn describe_one(reply: &mut Reply<'_>, known: &Known) {
-    let keys = match known.keys {
+    let keys = match shown_keys(known) {
         Keys::At(first, last, step) => [first, last, step],
         Keys::Sort | Keys::OneAndPatterns | Keys::OneAndStored(_) | Keys::TargetAndCounted => {
             [1, 1, 1]
@@ -111,7 +112,10 @@ fn describe_one(reply: &mut Reply<'_>, known: &Known) {
     for category in categories {
         reply.simple(&format!("@{category}"));
     }
-    (0..2).for_each(|_| reply.array(0));
+    let hints: Vec<&str> = known.item.hints().collect();
+    reply.set(hints.len());
+    hints.iter().for_each(|hint| reply.bulk(hint.as_bytes()));
+    reply_specs(reply, known);
     describe(reply, &known.subcommands);
 }
 

@@ -25,6 +25,7 @@ mod hashes;
 mod help;
 mod hyperloglog;
 mod info;
+mod key_specs;
 mod keys;
 mod lcs;
 mod lists;
