@@ -5,21 +5,32 @@ use std::time::Duration;
 use loadline_resp::Protocol;
 use loadline_resp::encode;
 
+use super::digest::Digest;
 use super::help::list;
 use super::keys::encoding_of;
-use super::numbers::double;
-use super::refusal::{NO_KEY, Refusal, lower, no_such_form};
+use super::numbers::{double, unsigned};
+use super::refusal::{NO_KEY, Refusal, TOO_LONG, lower, no_such_form};
 use super::table::Sub;
-use super::{Call, Keys, Known, Listed, Words, dump, is, listed, sub};
+use super::{Call, Keys, Known, LARGEST, Listed, Words, dump, is, listed, sub};
 use crate::settings::DebugCommand;
-use crate::state::wall_ms;
+use crate::state::{DATABASES, wall_ms};
 
 const NAME: &str = "DEBUG";
 
 pub(super) const TABLE: &[Listed] = &[listed(NAME, -2, Keys::None, debug)];
 
 /// Listed by DEBUG HELP alone: to COMMAND and to users' rights, DEBUG is one command, as in Redis.
-const SUBCOMMANDS: [Sub; 6] = [
+const SUBCOMMANDS: [Sub; 9] = [
+    sub(
+        "DIGEST",
+        2,
+        "\nOutput a hex signature representing the current DB content.",
+    ),
+    sub(
+        "DIGEST-VALUE",
+        -2,
+        "<key> [<key> ...]\nOutput a hex signature of the values of all the specified keys.",
+    ),
     sub(
         "ERROR",
         3,
@@ -29,6 +40,11 @@ const SUBCOMMANDS: [Sub; 6] = [
         "OBJECT",
         3,
         "<key>\nShow low level info about `key` and associated value.",
+    ),
+    sub(
+        "POPULATE",
+        -3,
+        "<count> [<prefix>] [<size>]\nCreate <count> string keys named key:<num>. If <prefix> is specified then\nit is used instead of the 'key' prefix.",
     ),
     sub(
         "PROTOCOL",
@@ -57,6 +73,22 @@ fn debug(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
                 SUBCOMMANDS.iter().map(|sub| (sub.name, sub.help)),
             );
         }
+        [_, word] if is(word, "DIGEST") => {
+            let databases = &call.shared.databases[..DATABASES];
+            let digest = Digest::of_databases(databases, call.now());
+            call.reply().simple(&digest.to_string());
+        }
+        [_, word, ref keys @ ..] if is(word, "DIGEST-VALUE") => {
+            call.reply().array(keys.len());
+            for key in keys {
+                let mut digest = Digest::default();
+                digest.add_value(call.store(), key, call.now());
+                call.reply().simple(&digest.to_string());
+            }
+        }
+        [_, word, ref options @ ..] if is(word, "POPULATE") && (1..=3).contains(&options.len()) => {
+            populate(call, options)?;
+        }
         [_, word, text] if is(word, "ERROR") => {
             let is_break = |byte: u8| byte == b'\r' || byte == b'\n';
             let text = text
@@ -79,6 +111,30 @@ fn debug(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         }
         _ => return Err(no_such_form(words)),
     }
+    Ok(())
+}
+
+/// Adds strings `value:NUMBER` at keys `PREFIX:NUMBER` that are not there, cut or filled with zeros to a size unless that is 0.
+fn populate(call: &mut Call<'_>, options: Words<'_>) -> Result<(), Refusal> {
+    let number = |word| unsigned(word, "ERR value is out of range, must be positive");
+    let count = number(options[0])?;
+    let prefix = options.get(1).copied().unwrap_or(b"key");
+    let size = options.get(2).map_or(Ok(0), |word| number(word))?;
+    if size > LARGEST {
+        return Err(TOO_LONG.into());
+    }
+    for number in 0..count {
+        let key = [prefix, format!(":{number}").as_bytes()].concat();
+        if call.has(&key) {
+            continue;
+        }
+        let mut value = format!("value:{number}").into_bytes();
+        if size > 0 {
+            value.resize(size, 0);
+        }
+        call.put_string(&key, &value, None);
+    }
+    call.reply().ok();
     Ok(())
 }
 

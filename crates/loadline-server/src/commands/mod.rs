@@ -12,6 +12,7 @@ mod config;
 mod connection;
 mod debug;
 mod describe;
+mod digest;
 mod dispatch;
 mod dump;
 mod events;

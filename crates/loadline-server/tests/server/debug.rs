@@ -1,5 +1,6 @@
 //! DEBUG of our server and of a real redis-server.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use loadline_server::{DebugCommand, ServerConfig};
@@ -68,6 +69,14 @@ fn debug_replies_as_redis_does() {
         "DEBUG OBJECT",
         "DEBUG OBJECT nope",
         "DEBUG SET-ACTIVE-EXPIRE",
+        "DEBUG DIGEST x",
+        "DEBUG DIGEST-VALUE",
+        "DEBUG POPULATE",
+        "DEBUG POPULATE -1",
+        "DEBUG POPULATE x",
+        "DEBUG POPULATE 1 p x",
+        "DEBUG POPULATE 1 p -1",
+        "DEBUG POPULATE 1 p 2 3",
         "INFO errorstats",
     ];
     for hello in ["HELLO 2", "HELLO 3"] {
@@ -96,10 +105,70 @@ fn debug_replies_as_redis_does() {
     }
     let help = ask(&mut one, "DEBUG HELP");
     let theirs = ask(&mut other, "DEBUG HELP");
-    // Ours has fewer subcommands, with the same texts.
+    // Ours has fewer subcommands, with the same texts. That of POPULATE goes on about replicas and clusters.
+    let theirs = theirs.replace(
+        "instead of the 'key' prefix. These",
+        "instead of the 'key' prefix.\nThese",
+    );
     assert!(
         help.lines().skip(1).all(|line| theirs.contains(line)),
         "{help}"
+    );
+}
+
+/// Lines that make data of all kinds, small and large, after which the digests are compared.
+const CHANGES: [&str; 18] = [
+    "SET k foo",
+    "SET k 123456 EX 1000",
+    "RPUSH l a 1 \"\" b",
+    "LREM l 1 a",
+    "SADD s 1 2 3",
+    "SADD s a b",
+    "SREM s 2",
+    "HSET h f v g 2 \"\" x",
+    "HDEL h g",
+    "ZADD z 1 a 1.5 b -inf c 3e300 d 0.1 7",
+    "ZINCRBY z 0.2 7",
+    "XADD x 5-1 f v g w",
+    "XADD x 6-0 f v",
+    "XDEL x 5-1",
+    "SELECT 3\r\nSET k foo\r\nSELECT 0",
+    "DEBUG POPULATE 300",
+    "DEBUG POPULATE 3 l 4",
+    "DEBUG POPULATE 12 m 8",
+];
+
+#[test]
+fn digests_are_those_of_redis() {
+    let (ours, redis) = start(DebugCommand::Yes);
+    let (mut one, mut other) = (ours.connect(), redis.connect());
+    let mut seen = BTreeSet::new();
+    for line in CHANGES {
+        let line = format!(
+            "{line}\r\nDEBUG DIGEST-VALUE k l s h z x nope m:11 l:0\r\nGET m:11\r\nDBSIZE\r\nDEBUG DIGEST"
+        );
+        let reply = ask(&mut one, &line);
+        assert_eq!(reply, ask(&mut other, &line), "{line}");
+        seen.insert(reply.lines().last().unwrap().to_owned());
+    }
+    assert_eq!(
+        seen.len(),
+        CHANGES.len(),
+        "each change has a digest of its own"
+    );
+    // Large collections have other encodings.
+    let members: Vec<String> = (0..600)
+        .map(|number| format!("{number} m{number}"))
+        .collect();
+    let members = members.join(" ");
+    let line = format!(
+        "RPUSH ll {members}\r\nSADD ls {members}\r\nHSET lh {members}\r\nZADD lz {members}\r\nDEBUG DIGEST-VALUE ll ls lh lz\r\nDEBUG DIGEST\r\nFLUSHALL\r\nDEBUG DIGEST"
+    );
+    let reply = ask(&mut one, &line);
+    assert_eq!(reply, ask(&mut other, &line));
+    assert!(
+        reply.ends_with(&format!("+{}\r\n", "0".repeat(40))),
+        "{reply}"
     );
 }
 
