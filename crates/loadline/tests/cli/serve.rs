@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
-use crate::util::{Dir, PATIENCE, Serving, converse, signal, wait_until};
+use crate::util::{Dir, PATIENCE, Serving, converse, is_long, signal, wait_until};
 
 #[test]
 fn server_ends_on_a_signal() {
@@ -185,11 +185,7 @@ fn count_and_kill(mut serving: Serving, acknowledged: usize) -> Vec<u64> {
 
 #[test]
 fn killed_server_loses_no_acknowledged_write() {
-    let kills = if std::env::var_os("LOADLINE_LONG").is_some_and(|value| value == "1") {
-        100
-    } else {
-        2
-    };
+    let kills = if is_long() { 100 } else { 2 };
     for durability in ["process", "interval:50ms", "always"] {
         let dir = Dir::new();
         let flags = ["--dir", "data", "--durability", durability];

@@ -213,3 +213,8 @@ pub(crate) fn signal(pid: u32, name: &str) {
         .unwrap();
     assert!(status.success());
 }
+
+/// Whether tests take as long as their published figures need.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("LOADLINE_LONG").is_some_and(|value| value == "1")
+}
