@@ -1,9 +1,10 @@
 //! The project's own checks as code: `cargo xtask storeys | medians | settings | pages | lint | test | instructions | ci |
-//! man | picture | drivers | peers`.
+//! man | image | picture | drivers | peers`.
 
 mod circles;
 mod drivers;
 mod features;
+mod image;
 mod install;
 mod instructions;
 mod kubernetes;
@@ -50,6 +51,8 @@ cargo xtask man                manual pages of the program, into target/man
 cargo xtask drivers [--install] [FOLDER...]
                                tests the drivers of other clients (drivers/); --install installs
                                and builds those that can be had, and names the others
+cargo xtask image [--install]  a container image of the program, linked statically (Containerfile);
+                               --install installs a compiler for it and a builder
 cargo xtask picture RECORD     draws the picture of the README from a record (docs/images/)
 ";
 
@@ -71,6 +74,8 @@ fn main() -> ExitCode {
         }
         ["instructions", "--save"] => instructions::save(),
         ["ci"] => lint::run_all().and_then(|()| test::run_tests(&test::Asked::default())),
+        ["image"] => image::build(false),
+        ["image", "--install"] => image::build(true),
         ["picture", record] => picture::draw(record),
         ["man"] => man(),
         ["drivers", ref rest @ ..] => match drivers::Asked::parse(rest) {
