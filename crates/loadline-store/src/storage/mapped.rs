@@ -67,6 +67,10 @@ const LONG_UNSYNCED_BYTES: usize = 256 << 10;
 /// Bytes of a huge page, with the usual pages of 4 KiB.
 pub(crate) const HUGE_BYTES: usize = 2 << 20;
 
+/// `MADV_COLLAPSE` of madvise(2), which libc defines for glibc only.
+#[cfg(target_os = "linux")]
+const MADV_COLLAPSE: libc::c_int = 25;
+
 /// Moves the memory around `address` to a huge page, if the kernel can: the [`HUGE_BYTES`] bytes from the last multiple
 /// of this size on. Random accesses to many small pages wait for the page tables as well.
 ///
@@ -77,7 +81,7 @@ pub(crate) fn use_huge_page(address: usize) -> io::Result<()> {
     let begin = address / HUGE_BYTES * HUGE_BYTES;
     let begin = std::ptr::without_provenance_mut(begin);
     // SAFETY: this advice neither changes nor unmaps memory (6), and the kernel checks the range.
-    let result = unsafe { libc::madvise(begin, HUGE_BYTES, libc::MADV_COLLAPSE) };
+    let result = unsafe { libc::madvise(begin, HUGE_BYTES, MADV_COLLAPSE) };
     match result {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
