@@ -153,12 +153,7 @@ impl Work {
             typed.extend(more.cloned());
             return typed;
         }
-        // The default number of threads depends on the machine, but the plan is also used on other machines.
-        let mut cases = self.plan.cases.iter();
-        let is_bundle = cases.any(|case| case.workload.rules.bundle.is_some());
-        if !is_bundle && !typed.iter().any(|word| word.starts_with("--threads=")) {
-            typed.push(format!("--threads={}", self.plan.cases[0].threads));
-        }
+        typed.extend(self.plan.threads_word(&typed));
         typed
     }
 }

@@ -255,12 +255,14 @@ impl SharedPlan {
         group: &Group,
         entropy: u64,
     ) -> Result<Self, Failure> {
+        if plan.has_suite() {
+            return Err(Failure::usage(
+                "--agents: some cases of a suite are no load of requests, such as opening a pool; name a single workload.",
+            ));
+        }
         let mut words = words.to_vec();
         words.retain(|word| is_shared(word));
-        // The default number of threads depends on the machine.
-        if !words.iter().any(|word| word.starts_with("--threads=")) {
-            words.push(format!("--threads={}", plan.cases[0].threads));
-        }
+        words.extend(plan.threads_word(&words));
         let shared = Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             nonce: entropy,

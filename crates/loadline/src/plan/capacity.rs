@@ -85,7 +85,7 @@ pub(crate) fn resolve(args: &CapacityArgs, around: &Surroundings) -> Result<Capa
             "{called}: capacity is measured only for servers, but this target runs in this process."
         )));
     }
-    if base.cases.len() > 1 || base.cases[0].workload.rules.bundle.is_some() {
+    if base.cases.len() > 1 || base.has_suite() {
         return Err(Failure::usage(
             "--workload: the search needs a single workload, but a suite has several cases.",
         ));

@@ -237,6 +237,19 @@ impl Plan {
         self
     }
 
+    /// Whether a case is one of a suite.
+    pub(crate) fn has_suite(&self) -> bool {
+        let mut cases = self.cases.iter();
+        cases.any(|case| case.workload.rules.bundle.is_some())
+    }
+
+    /// The number of threads, as it would be typed, if the arguments `typed` leave it to the machine: on others, the work is
+    /// the same only with it. Suites have their own.
+    pub(crate) fn threads_word(&self, typed: &[String]) -> Option<String> {
+        let is_typed = typed.iter().any(|word| word.starts_with("--threads="));
+        (!self.has_suite() && !is_typed).then(|| format!("--threads={}", self.cases[0].threads))
+    }
+
     /// The lengths of rounds by several agents that the arguments `typed` leave open, as they would be typed.
     pub(crate) fn joint_lengths(&self, typed: &[String]) -> Vec<String> {
         let is_typed = |flag: &str| typed.iter().any(|word| word.starts_with(flag));

@@ -517,6 +517,10 @@ fn plans_that_agents_cannot_share_are_refused() {
         &["run", "redis://db", "redis://other", "--degraded", "1"],
         "needs the same load in all of its rounds",
     );
+    refused(
+        &["run", "redis://db", "--workload", "manager"],
+        "some cases of a suite are no load of requests",
+    );
     refused(&["compare", "redis://db", "embedded"], "cannot be shared");
     refused(&["compare", "a.json", "b.json"], "name two running servers");
     refused(
