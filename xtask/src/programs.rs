@@ -14,8 +14,8 @@ use serde::Deserialize;
 use crate::stopwatch::{self, Stopwatch};
 use crate::{cargo, pool, say};
 
-/// Programs that run at the same time, each with at least as many tests as there are CPUs: tests wait for servers and other
-/// programs for half of their time.
+/// Programs that run at the same time, each with as many tests as there are CPUs: tests wait for servers and other programs
+/// for half of their time.
 const PROGRAMS: usize = 2;
 /// The program that takes as long as all others together, and so is the first: at the end it would run alone.
 const FIRST: &str = "loadline, test cli";
@@ -196,16 +196,6 @@ fn lines(
 }
 
 impl Program {
-    /// Tests that run at the same time. Those of the first program wait for two thirds of their time.
-    fn threads(&self) -> usize {
-        let cpus = pool::cpus();
-        if self.name == FIRST {
-            cpus.div_ceil(2) * 3
-        } else {
-            cpus
-        }
-    }
-
     /// Runs all tests of the program, and prints its lines at once when it has ended.
     fn run_whole(&self, environment: &[(&str, &str)]) -> anyhow::Result<Outcome> {
         let begun = Instant::now();
@@ -239,7 +229,7 @@ impl Program {
         let mut command = Command::new(program);
         command.args(words).args(arguments);
         command
-            .env(THREADS, self.threads().to_string())
+            .env(THREADS, pool::cpus().to_string())
             .envs(environment.iter().copied())
             .stdout(Stdio::piped());
         if let Some(package) = &self.package {

@@ -83,7 +83,8 @@ fn total(trial: &Trial, of: impl Fn(&Audit) -> u64) -> u64 {
 
 #[test]
 fn killed_server_loses_what_its_durability_does_not_keep() {
-    let words = "standalone --fault kill --durability memory,always --duration 700ms";
+    // A busy machine takes most of a second to restart a server.
+    let words = "standalone --fault kill --durability memory,always --duration 2s";
     let (answer, report) = answer(&words.split(' ').collect::<Vec<_>>());
     let [memory, always] = answer.trials.as_slice() else {
         panic!("{answer:?}");
