@@ -35,7 +35,7 @@ pub(crate) fn build(install: bool) -> anyhow::Result<()> {
     let builder = ready_builder()?;
     let words = ["build", "--release", "--locked", "--package", PROGRAM];
     run_cargo(&[&words[..], &["--target", &target]].concat(), &[]).with_context(|| {
-        format!("the target {target} is needed; `rustup target add {target}` installs it")
+        format!("no program for {target}; if rustc lacks this target, `rustup target add {target}` installs it")
     })?;
     let program = target_dir().join(&target).join("release").join(PROGRAM);
     // Builders read the whole directory, so it holds nothing else.

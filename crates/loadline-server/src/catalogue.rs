@@ -32,8 +32,9 @@ pub(crate) const CATEGORIES: [&str; 21] = [
 
 /// A row for each command of Redis 7.0, with those that this server has in addition: its name, a letter for each key that
 /// differs in its access (the last one is for all further keys), its flags in COMMAND except for `movablekeys`, with an `@`
-/// those categories that do not follow from the flags, and with a `~` its hints for clients of clusters. The letters are those of [`KEY_FLAGS`], and a point without keys. For commands that this server has, a semicolon, the version of Redis that
-/// had it first, another one, and the summary of COMMAND DOCS.
+/// those categories that do not follow from the flags, and with a `~` its hints for clients of clusters. The letters are those of
+/// [`KEY_FLAGS`], and a point without keys. For commands that this server has, a semicolon, the version of Redis that had it
+/// first, another one, and the summary of COMMAND DOCS.
 const ROWS: &str = include_str!("commands.txt");
 
 /// The flags of keys in COMMAND GETKEYSANDFLAGS, by their letter in the rows.

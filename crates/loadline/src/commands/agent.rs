@@ -170,7 +170,7 @@ fn no_plan(membership: &Membership, is_further: bool) -> Failure {
         );
     }
     Failure::unavailable(format!(
-        "There is no plan of run {run} on {coordinator}; start `loadline run --agents N --run {run}` with rank 0, and check --run."
+        "There is no plan of run {run} on {coordinator}; start the command with --agents, such as `loadline run --agents N --run {run}`, with rank 0, and check --run."
     ))
 }
 

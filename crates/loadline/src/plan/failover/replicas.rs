@@ -13,6 +13,8 @@ const WAIT_TIME: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(
 /// The shortest and the longest time since an answer of a replica. The server counts seconds, and replicas answer once per second.
 const LAG: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
+/// The WAIT that `--wait` asks for.
+///
 /// # Errors
 /// A usage error for an invalid value, for more replicas than a master has, or if the client has no connection for it.
 pub(super) fn wait(text: Option<&str>, topology: &Topology) -> Result<Option<Wait>, Failure> {
@@ -31,6 +33,8 @@ pub(super) fn wait(text: Option<&str>, topology: &Topology) -> Result<Option<Wai
     }))
 }
 
+/// The replicas that `--min-replicas` asks for.
+///
 /// # Errors
 /// A usage error for an invalid value, or for more replicas than a master has, also after one of `trials`.
 pub(super) fn min_replicas(
