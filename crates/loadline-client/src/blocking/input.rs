@@ -59,7 +59,8 @@ impl Input {
 
     /// Takes the next message if it is complete; its bytes stay in place until the next call of
     /// [`Input::room`].
-    #[inline]
+    // See `Connection::write_out`.
+    #[inline(always)]
     pub(super) fn next(&mut self) -> Result<Option<Message>, Error> {
         if self.scanned == self.end {
             return Ok(None);
@@ -84,7 +85,7 @@ impl Input {
 
     /// Takes the next message if it is a bulk string which is complete and short. Returns the place of its text,
     /// which [`Input::text`] lends.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next_bulk(&mut self) -> Option<Range<usize>> {
         let from = self.scanned;
         let text = self.scanner.next_bulk(&self.buf[from..self.end])?;

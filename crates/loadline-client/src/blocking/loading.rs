@@ -25,8 +25,15 @@ pub(super) enum Waited {
 }
 
 impl Connection {
-    /// Waits, or gives the connection up, if the server has shown that it is not the one to ask now.
+    /// Whether the server can have shown that it is not the one to ask now.
+    // The result of an attempt is large, and is moved only where this holds.
     #[inline]
+    pub(super) fn may_be_unserved(&self, summary: &Summary) -> bool {
+        self.unavailable.is_some() || self.can_be_refused(summary)
+    }
+
+    /// Waits, or gives the connection up, if the server has shown that it is not the one to ask now.
+    #[cold]
     pub(super) fn wait_or_leave(
         &mut self,
         attempted: Result<Range<usize>, Failed>,
@@ -45,8 +52,7 @@ impl Connection {
 
     /// Waits a little where the server was loading its data and so executed nothing of the request, and where there
     /// is time to ask it again.
-    #[cold]
-    pub(super) fn wait_for_data(
+    fn wait_for_data(
         &mut self,
         attempted: Result<Range<usize>, Failed>,
         summary: &Summary,
@@ -80,7 +86,8 @@ impl Connection {
 
     /// Whether the replies to a request show only together whether it was executed: sentinels name the server, which can
     /// become a replica at any command of a pipeline.
-    pub(super) fn can_be_refused(&self, summary: &Summary) -> bool {
+    #[inline]
+    fn can_be_refused(&self, summary: &Summary) -> bool {
         let is_demoted = self.unavailable == Some(Unavailable::Demoted);
         let can_be = summary.commands > 1 && !summary.flags.contains(Flags::READ_ONLY);
         (is_demoted || can_be) && self.session.follows_sentinels()
@@ -88,8 +95,7 @@ impl Connection {
 
     /// Gives the connection up if its server is a replica that has executed no write of the request, and if there is
     /// time to send the request to the master.
-    #[cold]
-    pub(super) fn leave_replica(
+    fn leave_replica(
         &mut self,
         attempted: Result<Range<usize>, Failed>,
         summary: &Summary,

@@ -337,7 +337,7 @@ impl Connection {
                 .prepare(&summary, now)
                 .map_err(|error| fault(&error, tries))?;
             let mut attempted = self.attempt(&summary, deadlines);
-            if !bound {
+            if !bound && self.may_be_unserved(&summary) {
                 match self.wait_or_leave(attempted, &summary, deadlines, &mut loading) {
                     Waited::ForData => continue,
                     Waited::InVain(same) => attempted = same,
@@ -419,6 +419,8 @@ impl Connection {
     }
 
     /// One write and the wait for the first reply.
+    // See `write_out`.
+    #[inline(always)]
     fn attempt(&mut self, summary: &Summary, deadlines: Deadlines) -> Result<Range<usize>, Failed> {
         self.write_out(summary, deadlines)?;
         let first = self.next_reply(deadlines.reply, deadlines.after);

@@ -129,7 +129,9 @@ impl Drop for Incoming<'_> {
     /// be taken for those to the next request.
     #[inline]
     fn drop(&mut self) {
-        self.follow();
+        if self.outcomes.is_some() {
+            self.follow();
+        }
         if self.left > 0 && self.fault.is_none() {
             let unread = std::io::Error::other("the reader of a reply has panicked");
             self.connection.give_up(&Error::connection(unread, true));
@@ -138,7 +140,8 @@ impl Drop for Incoming<'_> {
 }
 
 impl Replies for Incoming<'_> {
-    #[inline]
+    // See `Connection::write_out`.
+    #[inline(always)]
     fn next(&mut self) -> Result<Reply<'_>, Error> {
         // A whole string that came along with the one before it is the commonest case by far.
         if self.first.is_none()

@@ -58,7 +58,8 @@ impl Scanner {
 
     /// The text of a bulk string that the bytes begin with, if nothing is between replies, the string is short
     /// and all of it is there; the line ending that follows the text is the string's too.
-    #[inline]
+    // As `head::bulk`.
+    #[inline(always)]
     pub(crate) fn next_bulk(&self, bytes: &[u8]) -> Option<Range<usize>> {
         let text = head::bulk(bytes)?;
         let fits = text.len() <= self.max_short_bulk_bytes && self.skipper.is_between_replies();

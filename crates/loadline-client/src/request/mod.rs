@@ -116,7 +116,8 @@ impl<'b> Requests<'b> {
     }
 
     /// Appends a command.
-    #[inline]
+    // See `Command::encode`.
+    #[inline(always)]
     pub fn command(&mut self, meta: Meta, args: &(impl ToArgs + ?Sized)) {
         let count = args.count();
         self.head(count, meta.name);
@@ -181,7 +182,7 @@ impl<'b> Requests<'b> {
         sum.wait = sum.wait.max(summary.wait);
     }
 
-    #[inline]
+    #[inline(always)]
     fn account(&mut self, meta: Meta) {
         let summary = &mut self.summary;
         if summary.commands == 0 {
@@ -213,7 +214,7 @@ impl<'b> Requests<'b> {
 }
 
 /// Reads one reply as a value.
-#[inline]
+#[inline(always)]
 pub(crate) fn read<T: FromReply, R: Replies>(replies: &mut R) -> Result<T, Error> {
     let reply = replies.next()?;
     if let Some(text) = reply.error_text() {
