@@ -221,7 +221,10 @@ fn distribute(
                 ..*stall
             })
             .collect();
-        outcome.pauses = pauses.as_ref().map(|pauses| pauses.within(start, end));
+        outcome.pauses = match count {
+            1 => pauses.clone(),
+            _ => pauses.as_ref().map(|pauses| pauses.within(start, end)),
+        };
         start = end;
     }
 }

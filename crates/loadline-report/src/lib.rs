@@ -7,7 +7,8 @@
 //! makes every string harmless for its form: terminal escapes, HTML, XML, formulas of spreadsheets.
 //!
 //! Some words are written before a record is complete, because scripts read them in it: [`findings()`] of the doctor, a
-//! [`judgement`] and [`rows`] of limits, [`paired_evidence`], [`capacity_findings`] and [`case_findings`].
+//! [`judgement`] and [`rows`] of limits, [`paired_evidence`], [`capacity_findings`], [`capacity_of_agents`] and
+//! [`case_findings`].
 //!
 //! The main function is [`text()`], which prints the end of every run.
 //!
@@ -56,7 +57,7 @@ pub use junit::{judgement_junit, junit};
 pub use markdown::{judgement_markdown, markdown};
 pub use paired::paired_evidence;
 pub use text::{TextOptions, baseline, diagnosis, judgement_text, proof, text};
-pub use view::{capacity_findings, case_findings};
+pub use view::{capacity_findings, capacity_of_agents, case_findings};
 
 /// The command that asked for a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

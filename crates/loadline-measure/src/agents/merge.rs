@@ -140,6 +140,7 @@ fn agent(record: &Record, index: u64) -> Agent {
         stalls: case.stalls.len() as u64,
         longest_stall_ns: case.stalls.iter().map(|stall| stall.length_ns).max(),
         client_cpu_busy: case.client_cpu_busy,
+        cpu_pauses: case.cpu_pauses,
     };
     let member = record.run.agent.as_ref();
     Agent {
@@ -462,6 +463,13 @@ fn cost(cases: &[&Case], ops: u64) -> Cost {
         server_cpu_ns_per_op: server.reduce(f64::max).map(|all| all / ops.max(1) as f64),
         bytes_in_per_op: per_operation(cases, |case| case.cost.bytes_in_per_op),
         bytes_out_per_op: per_operation(cases, |case| case.cost.bytes_out_per_op),
+        // Each opened its connections as operations.
+        client_bytes_per_connection: per_operation(cases, |case| {
+            case.cost.client_bytes_per_connection
+        }),
+        server_bytes_per_connection: per_operation(cases, |case| {
+            case.cost.server_bytes_per_connection
+        }),
         ..Cost::default()
     }
 }

@@ -15,7 +15,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::LatencySummary;
-use crate::record::{Environment, finite};
+use crate::record::{CpuPauses, Environment, finite};
 
 pub use merge::{Merged, merge};
 pub use part::Part;
@@ -95,4 +95,7 @@ pub struct AgentCase {
     /// Share of one CPU that the busiest thread of its generator worked on.
     #[serde(default)]
     pub client_cpu_busy: Option<f64>,
+    /// Pauses of the CPUs of its machine, if they were observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_pauses: Option<CpuPauses>,
 }

@@ -47,6 +47,7 @@ fn clean() -> Evidence {
             count: 30,
             total_ns: 60_000_000,
             longest_ns: 8_000_000,
+            ..CpuPauses::default()
         }),
         slow_rounds: Some(SlowRounds {
             slow: 1,

@@ -63,6 +63,13 @@ pub struct CpuPauses {
     pub total_ns: u64,
     /// The longest one.
     pub longest_ns: u64,
+    /// CPU time of other processes than the load generator and, on this machine, the server; `None` if it is not known of
+    /// each round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_ns: Option<u64>,
+    /// CPU time that the host gave to other machines (steal), in the same rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen_ns: Option<u64>,
 }
 
 /// The facts that determine the cause of a stall.

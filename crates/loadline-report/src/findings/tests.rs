@@ -272,6 +272,7 @@ fn flaws_of_the_course_have_their_figures() {
         count: 30,
         total_ns: 60_000_000,
         longest_ns: 25_000_000,
+        ..CpuPauses::default()
     };
     let steal = |stolen, paused| FlowFlaw::Steal { stolen, paused };
     let slow = |slow, echo| {

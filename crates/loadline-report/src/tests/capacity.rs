@@ -11,7 +11,7 @@ use loadline_measure::record::{Answer, Run};
 use loadline_measure::words;
 
 use super::{PIPE, TERMINAL, fixture};
-use crate::{TextOptions, capacity_findings, csv, html, junit, markdown, text};
+use crate::{TextOptions, capacity_findings, capacity_of_agents, csv, html, junit, markdown, text};
 
 /// A server with exponential service at 100,000 per second, whose percentiles are known.
 fn serve(attempt: &Attempt) -> Trial {
@@ -362,6 +362,16 @@ fn answers_of_more_and_more_agents_say_which_side_is_the_limit() {
     assert!(agents.ends_with(end), "{agents}");
     let alone = said(&[]);
     assert!(!alone.contains("agent"), "{alone}");
+    assert_eq!(capacity_of_agents(&[]), None);
+    let complete = "Searches that were complete, in operations per second: ";
+    assert_eq!(
+        capacity_of_agents(&[one]),
+        Some(format!("{complete}50.0k with 1 agent."))
+    );
+    assert_eq!(
+        capacity_of_agents(&[one, two]),
+        Some(format!("{complete}50.0k with 1, 99.0k with 2 agents."))
+    );
 }
 
 #[test]

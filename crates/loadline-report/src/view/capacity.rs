@@ -19,12 +19,30 @@ use crate::document::{
 #[must_use]
 pub fn capacity_findings(name: &str, answer: &mut Capacity) -> Vec<String> {
     answer.limited_because = limit_evidence(answer);
-    let notes = [spoiled(&answer.noise), pauses(&answer.noise)];
+    let notes = [spoiled(&answer.noise), pauses(answer)];
     answer.notes = notes.into_iter().flatten().collect();
     let is_decided = answer.outcome.is_decided();
     let advice = (!is_decided).then(|| ADVICE.to_owned());
     let findings = std::iter::once(finding(name, answer)).chain(advice);
     findings.chain(answer.notes.iter().cloned()).collect()
+}
+
+/// A sentence about the complete searches by more and more load generators, which does not say what limits the load;
+/// `None` without any.
+#[must_use]
+pub fn capacity_of_agents(steps: &[AgentsStep]) -> Option<String> {
+    let (last, before) = steps.split_last()?;
+    let before = before.iter().map(|step| step.agents.to_string());
+    let last_agents = words::plural(last.agents, "agent");
+    let numbers = before.chain([last_agents]);
+    let found = steps.iter().zip(numbers);
+    let found: Vec<String> = found
+        .map(|(step, number)| format!("{} with {number}", words::count(step.rate)))
+        .collect();
+    Some(format!(
+        "Searches that were complete, in operations per second: {}.",
+        found.join(", ")
+    ))
 }
 
 /// The answers with more and more load generators, and the side that they show to be the limit; empty for a single one.
@@ -301,10 +319,15 @@ fn spoiled(noise: &Noise) -> Option<String> {
     })
 }
 
-fn pauses(noise: &Noise) -> Option<String> {
+fn pauses(answer: &Capacity) -> Option<String> {
+    let noise = &answer.noise;
+    let machines = match answer.agents.is_empty() {
+        true => "this machine",
+        false => "the machines of agents",
+    };
     (noise.paused > 0).then(|| {
         format!(
-            "CPUs of this machine did not run {:.1} times per second. Operations that are due during a pause are answered late, so the answer describes the time between pauses.",
+            "CPUs of {machines} did not run {:.1} times per second. Operations that are due during a pause are answered late, so the answer describes the time between pauses.",
             noise.pauses_per_s
         )
     })

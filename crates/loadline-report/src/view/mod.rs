@@ -32,7 +32,7 @@ use crate::document::{Block, Document, Item, Section, Tone};
 use page::Page;
 
 pub(crate) use baseline::baseline;
-pub use capacity::capacity_findings;
+pub use capacity::{capacity_findings, capacity_of_agents};
 pub(crate) use compared::{judgement, judgement_of, last_line};
 pub(crate) use proof::proof;
 pub use summary::case_findings;

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use loadline_load::Control;
-use loadline_load::outcome::Outcome;
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Measured;
 use loadline_measure::capacity::{
@@ -12,7 +11,7 @@ use loadline_measure::capacity::{
 };
 use loadline_measure::doctor::{Class, Finding, Observed};
 use loadline_measure::histogram::Histogram;
-use loadline_measure::record::{self, Answer, Environment, Record};
+use loadline_measure::record::{self, Answer, CpuPauses, Environment, Record};
 use loadline_measure::words;
 
 use super::joint::{self, Entered, Leader, Series};
@@ -48,6 +47,10 @@ pub(super) fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
             Some(team) => measure_together(&plan, shell, team),
         },
         |record, _, results| {
+            if !record.lost_agents.is_empty() {
+                // The report names them.
+                (results.broken, results.ending) = (None, Ending::incomplete());
+            }
             let is_decided =
                 matches!(&record.answer, Answer::Capacity(found) if found.outcome.is_decided());
             if !is_decided && !record.run.cut_short {
@@ -123,7 +126,8 @@ impl Team {
     }
 }
 
-/// Searches with more and more agents, and adds the answer of those that carry the most to the record.
+/// Searches with more and more agents, and adds the answer of those that carry the most to the record. If a search fails,
+/// the answers of those before it are kept.
 fn measure_together(plan: &CapacityPlan, shell: &Shell, team: Team) -> Result<Recorded, Failure> {
     session::record(shell, &plan.base, plan.to_json(), |session| {
         let Team {
@@ -134,8 +138,7 @@ fn measure_together(plan: &CapacityPlan, shell: &Shell, team: Team) -> Result<Re
         let numbers = CapacityPlan::numbers_of_agents(leader.agents());
         let progress = session.progress(plan.max_time.as_secs() * numbers.len() as u64);
         let mut series = leader.open(&plan.base, own)?;
-        let mut steps: Vec<AgentsStep> = Vec::new();
-        let mut best: Option<Capacity> = None;
+        let mut found = Found::default();
         for agents in numbers {
             let mut record = Record::new(session.record.run.clone(), Environment::default());
             let searched = Searching {
@@ -152,33 +155,69 @@ fn measure_together(plan: &CapacityPlan, shell: &Shell, team: Team) -> Result<Re
                 findings: Vec::new(),
             }
             .run();
-            let answer = match searched {
-                Ok(answer) => answer,
+            match searched {
+                Ok(answer) => found.add(agents, answer, record),
                 Err(failure) => {
-                    session.record = record;
+                    session.record = found.cut_short(record);
+                    session.record.lost_agents = series.lost().to_vec();
                     return Err(failure);
                 }
-            };
-            let step = AgentsStep::new(agents.into(), &answer);
-            if steps.iter().all(|earlier| step.rate >= earlier.rate) {
-                session.record = record;
-                best = Some(answer);
             }
-            steps.push(step);
-            if shell.interrupted() || !grows(&steps) {
+            if shell.interrupted() || !grows(&found.steps) {
                 break;
             }
         }
-        let mut answer = best.expect("there is a search with one agent");
-        answer.agents = steps;
-        let record = &mut session.record;
-        let name = record.cases.first().map(|case| case.subject.name.clone());
-        let name = name.unwrap_or_else(|| plan.base.targets[0].to_string());
-        let sentences = loadline_report::capacity_findings(&name, &mut answer);
-        record.findings.extend(sentences);
-        record.answer = Answer::Capacity(Box::new(answer));
+        if let Some(record) = found.whole() {
+            session.record = record;
+        }
         Ok(())
     })
+}
+
+/// The searches of a team that are complete.
+#[derive(Default)]
+struct Found {
+    steps: Vec<AgentsStep>,
+    /// The answer of those that carry the most, and the record of their search.
+    best: Option<(Capacity, Record)>,
+}
+
+impl Found {
+    fn add(&mut self, agents: u32, answer: Capacity, record: Record) {
+        let step = AgentsStep::new(agents.into(), &answer);
+        if self.steps.iter().all(|earlier| step.rate >= earlier.rate) {
+            self.best = Some((answer, record));
+        }
+        self.steps.push(step);
+    }
+
+    /// The record with the best answer, whose sentences are returned.
+    fn answered(self) -> Option<(Record, Vec<String>)> {
+        let (mut answer, mut record) = self.best?;
+        answer.agents = self.steps;
+        let name = record.cases[0].subject.name.clone();
+        let sentences = loadline_report::capacity_findings(&name, &mut answer);
+        record.answer = Answer::Capacity(Box::new(answer));
+        Some((record, sentences))
+    }
+
+    /// The record of all searches; `None` without any.
+    fn whole(self) -> Option<Record> {
+        let (mut record, sentences) = self.answered()?;
+        record.findings.extend(sentences);
+        Some(record)
+    }
+
+    /// The record of the searches before one that was cut short with the record `last`, which is returned if there are
+    /// none. More agents were not tried, so no sentence says what limits the load.
+    fn cut_short(self, last: Record) -> Record {
+        let searches = loadline_report::capacity_of_agents(&self.steps);
+        let answered = self.answered().map(|(record, _)| record);
+        let mut record = answered.unwrap_or(last);
+        record.run.cut_short = true;
+        record.findings.extend(searches);
+        record
+    }
 }
 
 /// The load generators of a search.
@@ -325,7 +364,7 @@ impl Searching<'_> {
             } => {
                 let words = self.plan.trial_words(case, duration, lead_in);
                 let part = series.measure(&shared.of_fewer(*agents, &words), true)?;
-                add_trial(self.record, part, duration)
+                add_trial(self.record, part)
             }
         }
     }
@@ -380,10 +419,7 @@ impl OwnBlock<'_> {
         };
         block(Stop::after(self.lead_in), !seed)?;
         let mut outcome = block(Stop::after(self.duration), seed)?;
-        let seen = Seen {
-            calm: outcome.calm.take(),
-            ..Seen::of(&outcome, target.threads(case))
-        };
+        let calm = outcome.calm.take();
         let measured = Measured {
             blocks: vec![outcome],
             warmup: self.lead_in,
@@ -399,36 +435,29 @@ impl OwnBlock<'_> {
         };
         let entry = recording::case(case, &plan.base, target, &measured, &around);
         let found = recording::examine(&entry, case, &measured, around);
+        let pauses = entry.cpu_pauses.map(|pauses| (pauses, entry.duration_ns));
+        let seen = Seen {
+            calm,
+            ..Seen::of(&entry, pauses.into_iter())
+        };
         record.cases.push(entry);
         Ok((found, seen))
     }
 }
 
-/// Adds the trial of several agents, whose common record is `part`, to that of the search. What their machines did
-/// meanwhile is known as far as it made them late.
+/// Adds the trial of several agents, whose common record is `part`, to that of the search.
 ///
 /// # Errors
 /// [`Exit::Incomplete`] if an agent was lost.
-fn add_trial(
-    record: &mut Record,
-    part: Record,
-    duration: Duration,
-) -> Result<(Vec<Finding>, Seen), Failure> {
+fn add_trial(record: &mut Record, part: Record) -> Result<(Vec<Finding>, Seen), Failure> {
     if part.run.cut_short {
         record.run.cut_short = true;
-        record.lost_agents.clone_from(&part.lost_agents);
         joint::refuse_incomplete(&part)?;
     }
-    let round = part.cases.first().and_then(|case| case.rounds.first());
-    let seen = Seen {
-        waited: round.and_then(|round| round.client_cpu_wait),
-        machine: Machine {
-            duration,
-            server_waited: round.and_then(|round| round.server_cpu_wait),
-            ..Machine::default()
-        },
-        calm: None,
-    };
+    let parts = part.agents.iter().filter_map(|agent| agent.cases.first());
+    let pauses = parts.filter_map(|case| Some((case.cpu_pauses?, case.duration_ns)));
+    let seen = part.cases.first().map(|case| Seen::of(case, pauses));
+    let seen = seen.unwrap_or_default();
     if record.cases.is_empty() {
         record.environment = part.environment;
         record.agents = part.agents;
@@ -441,9 +470,10 @@ fn add_trial(
     Ok((part.doctor, seen))
 }
 
-/// The state of the machine during a trial.
+/// The state of the machines during a trial.
+#[derive(Default)]
 struct Seen {
-    /// Share of the time that the generator's threads waited for a CPU.
+    /// Share of the time that the generators' threads waited for a CPU.
     waited: Option<f64>,
     machine: Machine,
     /// Response times in the undisturbed parts of the trial.
@@ -451,36 +481,30 @@ struct Seen {
 }
 
 impl Seen {
-    /// Evaluates a block of `threads` threads.
-    fn of(outcome: &Outcome, threads: u64) -> Self {
-        let seconds = outcome.duration.as_secs_f64().max(1e-9);
-        let share = |time: Duration| time.as_secs_f64() / seconds;
-        let (generator, target) = (&outcome.generator, &outcome.target);
-        let pauses = outcome.pauses.as_ref();
-        let list = pauses.map_or(&[][..], |pauses| &pauses.list);
-        // Waits and CPU time are known only for a server on this machine.
-        let server = target.run_wait.and(target.cpu).unwrap_or_default();
-        let busy = pauses.and_then(|pauses| pauses.busy);
-        let others = busy.map(|busy| busy.saturating_sub(generator.cpu + server));
-        let unwatched = pauses.filter(|pauses| !pauses.real_time);
-        let stolen = unwatched.and_then(|pauses| pauses.stolen);
+    /// Evaluates the trial `case`, and the pauses of each load generator's machine, with the time in nanoseconds that they are
+    /// of. Of several machines, the most disturbed one counts: a common percentile has the operations of all.
+    fn of(case: &record::Case, pauses: impl Iterator<Item = (CpuPauses, u64)>) -> Self {
+        let round = case.rounds.first();
+        let mut machine = Machine {
+            duration: Duration::from_nanos(case.duration_ns),
+            server_waited: round.and_then(|round| round.server_cpu_wait),
+            ..Machine::default()
+        };
+        for (pauses, duration_ns) in pauses {
+            let share = |ns: u64| ns as f64 / duration_ns.max(1) as f64;
+            machine.pauses += pauses.count;
+            machine.paused = machine.paused.max(Duration::from_nanos(pauses.total_ns));
+            let longest = Duration::from_nanos(pauses.longest_ns);
+            machine.longest_pause = machine.longest_pause.max(longest);
+            let others = pauses.others_ns.map(share);
+            machine.others = machine.others.into_iter().chain(others).reduce(f64::max);
+            // Where pauses were seen, they are the same time.
+            let stolen = pauses.stolen_ns.filter(|_| !pauses.real_time).map(share);
+            machine.stolen = machine.stolen.into_iter().chain(stolen).reduce(f64::max);
+        }
         Self {
-            waited: generator
-                .run_wait
-                .map(|waited| share(waited) / threads.max(1) as f64),
-            machine: Machine {
-                duration: outcome.duration,
-                pauses: list.len() as u64,
-                paused: pauses.map(|pauses| pauses.total).unwrap_or_default(),
-                longest_pause: list
-                    .iter()
-                    .map(|pause| pause.length)
-                    .max()
-                    .unwrap_or_default(),
-                stolen: stolen.map(share),
-                others: others.map(share),
-                server_waited: target.run_wait.map(share),
-            },
+            waited: round.and_then(|round| round.client_cpu_wait),
+            machine,
             calm: None,
         }
     }

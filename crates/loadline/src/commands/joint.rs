@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use loadline_load::Control;
 use loadline_measure::Limit;
-use loadline_measure::agents::protocol::Outcome;
+use loadline_measure::agents::protocol::{Lost, Outcome};
 use loadline_measure::record::{LostAgent, Record};
 use rand::RngExt;
 
@@ -71,6 +71,8 @@ pub(super) struct Series {
     coordinator: Coordinator,
     /// Whether the agents wait for another plan.
     are_waiting: bool,
+    /// The agents that the last run lost.
+    lost: Vec<LostAgent>,
 }
 
 /// Joins the agents of a command, if it has `--agents`: the process of rank 0 is to lead them; the others run its plans
@@ -213,6 +215,7 @@ impl Leader {
             shell,
             coordinator,
             are_waiting: false,
+            lost: Vec::new(),
         })
     }
 }
@@ -248,7 +251,15 @@ impl Series {
         let id = id_of(membership, &shared);
         let (shell, coordinator) = (self.shell.clone(), self.coordinator.again()?);
         let part = take_part(shell, &plan, coordinator, id.clone(), (&shared, &json))?;
-        common_record(&id, part, leading.finish())
+        let led = leading.finish();
+        let lost = led.outcome.iter().flat_map(|outcome| &outcome.lost);
+        self.lost = lost.map(noted).collect();
+        common_record(&id, part, led)
+    }
+
+    /// The agents that the last run lost, also if there is no record of it.
+    pub(super) fn lost(&self) -> &[LostAgent] {
+        &self.lost
     }
 }
 
@@ -329,19 +340,20 @@ pub(super) fn refuse_incomplete(record: &Record) -> Result<(), Failure> {
 
 /// Notes in the record which agents were lost.
 fn mark(record: &mut Record, outcome: &Outcome) {
-    record.lost_agents = outcome
-        .lost
-        .iter()
-        .map(|lost| LostAgent {
-            rank: lost.rank.into(),
-            reason: lost.to_string(),
-            run: lost.run.clone(),
-        })
-        .collect();
+    record.lost_agents = outcome.lost.iter().map(noted).collect();
     if outcome.is_stopped {
         record.run.cut_short = true;
         // Figures of a part of the load are no answer.
         record.findings.clear();
         record.comparisons.clear();
+    }
+}
+
+/// A lost agent in the form of the record.
+fn noted(lost: &Lost) -> LostAgent {
+    LostAgent {
+        rank: lost.rank.into(),
+        reason: lost.to_string(),
+        run: lost.run.clone(),
     }
 }

@@ -325,8 +325,20 @@ fn cpu_pauses(blocks: &[Outcome]) -> Option<CpuPauses> {
         let cpus = pauses.cpus as u64;
         let all = all.get_or_insert(CpuPauses {
             real_time: true,
+            others_ns: Some(0),
+            stolen_ns: Some(0),
             ..CpuPauses::default()
         });
+        // Waits and CPU time are known only for a server on this machine.
+        let server = block.target.run_wait.and(block.target.cpu);
+        let own = block.generator.cpu + server.unwrap_or_default();
+        let others = pauses.busy.map(|busy| busy.saturating_sub(own));
+        for (sum, time) in [
+            (&mut all.others_ns, others),
+            (&mut all.stolen_ns, pauses.stolen),
+        ] {
+            *sum = sum.zip(time).map(|(sum, time)| sum + nanoseconds(time));
+        }
         all.cpus = all.cpus.max(cpus);
         all.real_time &= pauses.real_time;
         all.count += lengths().count() as u64;

@@ -120,9 +120,9 @@ impl Redis {
         let mut stream = UnixStream::connect(self.dir.path().join("redis.sock")).unwrap();
         let request = format!("{command}\r\nQUIT\r\n");
         stream.write_all(request.as_bytes()).unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).unwrap();
+        String::from_utf8_lossy(&reply).into_owned()
     }
 }
 
