@@ -48,9 +48,29 @@ pub(super) fn merged(parts: &[Part]) -> Result<Record, Failure> {
     record
         .doctor
         .extend(loadline_report::findings(merged.found));
-    record.findings = loadline_report::case_findings(&record.cases);
+    record.findings = shared_sentences(parts);
+    for sentence in loadline_report::case_findings(&record.cases) {
+        if !record.findings.contains(&sentence) {
+            record.findings.push(sentence);
+        }
+    }
     compare_targets(&mut record)?;
     Ok(record)
+}
+
+/// The sentences of all `parts`, such as those about cases that the target does not support.
+fn shared_sentences(parts: &[Part]) -> Vec<String> {
+    let is_shared = |sentence: &&String| {
+        let mut parts = parts.iter();
+        parts.all(|part| part.record.findings.contains(sentence))
+    };
+    let first = parts.first().map(|part| &part.record.findings);
+    first
+        .into_iter()
+        .flatten()
+        .filter(is_shared)
+        .cloned()
+        .collect()
 }
 
 /// Compares the targets of each case with the first one.

@@ -255,11 +255,6 @@ impl SharedPlan {
         group: &Group,
         entropy: u64,
     ) -> Result<Self, Failure> {
-        if plan.has_suite() {
-            return Err(Failure::usage(
-                "--agents: some cases of a suite are no load of requests, such as opening a pool; name a single workload.",
-            ));
-        }
         let mut words = words.to_vec();
         words.retain(|word| is_shared(word));
         words.extend(plan.threads_word(&words));
@@ -451,13 +446,18 @@ impl Plan {
 
     /// The number of times that the agents of a group start together.
     pub(crate) fn starts(&self) -> u32 {
+        self.starts_before(self.cases.len())
+    }
+
+    /// The same before the case with the index `case`. A case that the targets do not support leaves a gap.
+    pub(crate) fn starts_before(&self, case: usize) -> u32 {
         let blocks = match u32::try_from(self.targets.len()) {
             targets if self.starts_by_block() => {
                 targets.unwrap_or(u32::MAX).saturating_mul(self.rounds)
             }
             _ => 1,
         };
-        let cases = u32::try_from(self.cases.len()).unwrap_or(u32::MAX);
+        let cases = u32::try_from(case).unwrap_or(u32::MAX);
         cases.saturating_mul(blocks)
     }
 }

@@ -172,7 +172,9 @@ impl Measuring<'_, '_> {
             .collect::<Result<Vec<_>, _>>()?;
         let mut names: Vec<&str> = able().map(|target| target.name.as_str()).collect();
         let targets = subjects.len();
-        if targets == 0 {
+        let group = session.shell.group.as_ref();
+        // A group measures what all targets support.
+        if targets == 0 || (group.is_some() && targets < opened.len()) {
             let nothing = opened.iter().map(|_| Measured::default());
             return Ok((nothing.collect(), None));
         }
@@ -181,7 +183,6 @@ impl Measuring<'_, '_> {
             names.push("the reference");
         }
         let (first, last) = plan.rounds_of(generation);
-        let group = session.shell.group.as_ref();
         let order = group.map_or(plan.seed, |group| group.id().order);
         let rounds = Rounds {
             stops: (first..last).map(|round| plan.block(case, round)).collect(),
@@ -241,13 +242,15 @@ impl Measuring<'_, '_> {
         let is_start = !is_reference && (round == 0 || self.session.plan.starts_by_block());
         if let Some(group) = shell.group.as_ref().filter(|_| is_start) {
             let id = group.id();
-            let offset = self.session.plan.cases[case].offset_of(id.rank, id.agents);
+            let plan = self.session.plan;
+            let offset = plan.cases[case].offset_of(id.rank, id.agents);
+            let first = plan.starts_before(case);
             let block = Block {
                 case,
                 round,
                 target: subject,
             };
-            group.await_start(block, offset, &shell.control);
+            group.await_start(block, first, offset, &shell.control);
             if let Some(live) = &shell.control.live {
                 live.measure(true);
             }

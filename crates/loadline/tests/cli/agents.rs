@@ -4,7 +4,7 @@ use std::process::{Child, Stdio};
 use std::time::Instant;
 
 use loadline_measure::gate::Baseline;
-use loadline_measure::record::Record;
+use loadline_measure::record::{Case, Record};
 
 use crate::redis::Redis;
 use crate::util::{Dir, Ended, PATIENCE, Serving, signal, wait_until};
@@ -72,6 +72,18 @@ impl Site {
 
     fn agent(&self, rank: &str) -> Child {
         self.start(&["agent", "--rank", rank])
+    }
+
+    /// Runs `words` with two agents, the second of which succeeds.
+    fn together(&self, words: &[&str]) -> Ended {
+        let own = ["--agents", "2", "--rank", "0"];
+        let leader = self.start(&[words, &own].concat());
+        let agent = self.agent("1");
+        let ended = end(leader);
+        let of_agent = end(agent);
+        let said = format!("{}{}", ended.stderr, of_agent.stderr);
+        assert!(of_agent.stderr.contains("done (0)"), "{said}");
+        ended
     }
 
     fn record(&self) -> Record {
@@ -380,19 +392,10 @@ const SHORT: [&str; 14] = [
 fn agents_save_a_baseline_and_gate_repeats_its_runs() {
     let site = Site::new();
     let url = site.target.url();
-    let together = |words: &[&str]| {
-        let own = ["--agents", "2", "--rank", "0"];
-        let leader = site.start(&[words, &own].concat());
-        let agent = site.agent("1");
-        let ended = end(leader);
-        let of_agent = end(agent);
-        let said = format!("{}{}", ended.stderr, of_agent.stderr);
-        assert!(of_agent.stderr.contains("done (0)"), "{said}");
-        ended
-    };
     let save = ["baseline", "save", "b.json", &url, "--runs", "2"];
-    together(&[&save[..], &SHORT].concat()).succeeded();
-    together(&["baseline", "add", "b.json", "--lease", PATIENT]).succeeded();
+    site.together(&[&save[..], &SHORT].concat()).succeeded();
+    site.together(&["baseline", "add", "b.json", "--lease", PATIENT])
+        .succeeded();
     let saved = Baseline::from_json(site.dir.read("b.json").as_bytes()).unwrap();
     assert_eq!((saved.runs.len(), &saved.plan["agents"]), (3, &2.into()));
     let case = saved.runs[0].cases.values().next().unwrap();
@@ -400,10 +403,10 @@ fn agents_save_a_baseline_and_gate_repeats_its_runs() {
 
     // Without a suspicion, there is no second run, and the agents hear of that.
     let gate = ["gate", "b.json", "--lease", PATIENT, "--json", "all.json"];
-    let ended = together(&gate);
+    let ended = site.together(&gate);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     assert_eq!(site.record().agents.len(), 2);
-    let ended = together(&[&gate[..], &["--limit", "get.p50<1ns"]].concat());
+    let ended = site.together(&[&gate[..], &["--limit", "get.p50<1ns"]].concat());
     assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
     assert!(ended.stderr.contains("measuring again"), "{}", ended.stderr);
     assert!(
@@ -449,35 +452,143 @@ fn run_without_one_of_its_agents_is_in_no_baseline() {
     assert!(!site.dir.path().join("b.json").exists());
 }
 
+/// A short suite.
+const SUITE: [&str; 8] = [
+    "--ops", "400", "--rounds", "1", "--warmup", "0ms", "--lease", PATIENT,
+];
+
+impl Site {
+    /// A site whose target has no XADD.
+    fn without_streams() -> Self {
+        Self {
+            target: Redis::start(&["--rename-command", "XADD", ""]),
+            ..Self::new()
+        }
+    }
+}
+
+#[test]
+fn suite_of_agents_adds_up_case_by_case_without_those_that_the_target_lacks() {
+    let site = Site::without_streams();
+    let url = site.target.url();
+    let words = ["run", &url, "--agents", "2", "--rank", "0"];
+    let suite = ["--workload", "manager", "--json", "all.json"];
+    let leader = site.start(&[&words[..], &suite, &SUITE].concat());
+    let agent = site.agent("1");
+    let text = end(leader).succeeded();
+    assert_eq!(end(agent).succeeded(), "");
+    assert!(text.contains(", from 2 agents"), "{text}");
+    let lacks = "has no XADD: xadd, xread, stream left out.";
+    assert!(text.contains(lacks), "{text}");
+
+    let record = site.record();
+    let names: Vec<String> = record.cases.iter().map(Case::name).collect();
+    let rest = crate::suite::MANAGER.into_iter();
+    let rest = rest.filter(|name| !["xadd", "xread", "stream"].contains(name));
+    assert_eq!(names, rest.collect::<Vec<_>>());
+    for (index, case) in record.cases.iter().enumerate() {
+        let about = case.name();
+        let parts = record.agents.iter().map(|agent| &agent.cases[index]);
+        let each: Vec<u64> = parts.map(|part| part.ops).collect();
+        // A job of whole blocks does not divide them.
+        let ops = case.ops / 2;
+        assert_eq!((each, case.error_count()), (vec![ops; 2], 0), "{about}");
+        assert!((200..=400).contains(&ops), "{about}: {ops}");
+        let times = case.response_histogram().unwrap().unwrap();
+        assert_eq!(times.count(), case.ops, "{about}");
+    }
+    let memory = &record.cases.last().unwrap().cost;
+    let bytes = memory.client_bytes_per_connection.unwrap();
+    assert!((1e3..1e6).contains(&bytes), "{bytes} bytes");
+    assert!(site.target.says("DBSIZE", ":0"));
+}
+
+#[test]
+fn agents_save_a_baseline_of_a_suite_that_the_gate_repeats() {
+    let site = Site::new();
+    let url = site.target.url();
+    let suite = ["--workload", "manager-classic", "--runs", "1"];
+    let save = [&["baseline", "save", "b.json", &url], &suite[..], &SUITE].concat();
+    site.together(&save).succeeded();
+    let gate = ["gate", "b.json", "--lease", PATIENT, "--json", "all.json"];
+    let ended = site.together(&gate);
+    // One run says nothing about the spread of runs.
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(
+        ended.stdout.contains(", from 2 agents."),
+        "{}",
+        ended.stdout
+    );
+    let record = site.record();
+    assert_eq!((record.cases.len(), record.agents.len()), (7, 2));
+    assert!(record.judgement.is_some());
+}
+
+#[test]
+fn agents_compare_the_cases_of_a_suite_that_both_targets_have() {
+    let site = Site::without_streams();
+    let (url, other) = (site.target.url(), Redis::start(&[]));
+    let words = ["compare", &other.url(), &url, "--json", "all.json"];
+    let suite = ["--workload", "manager-classic"];
+    let ended = site.together(&[&words[..], &suite, &SUITE].concat());
+    assert!(ended.code.is_some_and(|code| code <= 2), "{}", ended.stderr);
+    let record = site.record();
+    let names: Vec<String> = record.cases.iter().map(Case::name).collect();
+    let common = ["set", "get", "del", "set_sequential", "pipeline_set"];
+    let pairs = common.into_iter().flat_map(|name| [name; 2]);
+    assert_eq!(names, pairs.collect::<Vec<_>>());
+}
+
+#[test]
+fn agent_without_a_right_that_others_have_ends_the_run() {
+    let site = Site::new();
+    let url = site.target.url();
+    let ann = "ACL SETUSER ann on >hunter2 ~* &* +@all -xadd";
+    assert!(site.target.says(ann, "+OK"));
+    site.dir.write("password.txt", "hunter2");
+    let words = ["run", &url, "--agents", "2", "--rank", "0"];
+    let suite = ["--workload", "manager-classic"];
+    let leader = site.start(&[&words[..], &suite, &SUITE].concat());
+    let login = ["--user", "ann", "--password-file", "password.txt"];
+    let agent = site.start(&[&["agent", "--rank", "1"], &login[..]].concat());
+    let ended = end(leader);
+    end(agent);
+    assert_eq!(ended.code, Some(4), "{}{}", ended.stdout, ended.stderr);
+    let why = "INCOMPLETE: agent 1 left out a case that others measure";
+    assert!(ended.stdout.contains(why), "{}", ended.stdout);
+}
+
+/// The words of a short search with two agents.
+const SEARCH: [&str; 21] = [
+    "--agents",
+    "2",
+    "--rank",
+    "0",
+    "--slo",
+    "p90<50ms",
+    "--duration",
+    "50ms",
+    "--max-time",
+    "16s",
+    "--connections",
+    "1",
+    "--threads",
+    "1",
+    "--keys",
+    "100",
+    "--json",
+    "all.json",
+    "--join-timeout",
+    "20s",
+    "--lease",
+];
+
 /// Whether there is time for a confirmed answer depends on the machine.
 #[test]
 fn agents_are_added_to_a_search_and_its_trials_are_those_of_the_most() {
     let site = Site::new();
     let url = site.target.url();
-    let words = [
-        "capacity",
-        &url,
-        "--agents",
-        "2",
-        "--rank",
-        "0",
-        "--slo",
-        "p90<50ms",
-        "--duration",
-        "50ms",
-        "--max-time",
-        "16s",
-        "--connections",
-        "1",
-        "--threads",
-        "1",
-        "--keys",
-        "100",
-        "--json",
-        "all.json",
-        "--lease",
-        PATIENT,
-    ];
+    let words = [&["capacity", &url], &SEARCH[..], &[PATIENT]].concat();
     let (leader, agent) = (site.start(&words), site.agent("1"));
     let text = end(leader).succeeded();
     let ended = end(agent);
@@ -501,6 +612,45 @@ fn agents_are_added_to_a_search_and_its_trials_are_those_of_the_most() {
 }
 
 #[test]
+fn answers_of_fewer_agents_outlive_an_agent_that_is_killed_in_a_later_search() {
+    let site = Site::new();
+    let url = site.target.url();
+    let words = [&["capacity", &url], &SEARCH[..], &["4s"]].concat();
+    let (leader, mut agent) = (site.start(&words), site.agent("1"));
+    let key = "loadline:agents:test-1";
+    let holds = |command: String, part| site.coordinator.says(&command, part);
+    wait_until("both agents search", || {
+        holds(format!("GET {key}:plan"), "\"agents\":2")
+            && holds(format!("XRANGE {key}:reports - +"), "\"rank\":1")
+    });
+    kill(&agent);
+    agent.wait().unwrap();
+    let ended = end(leader);
+    assert_eq!(ended.code, Some(4), "{}{}", ended.stdout, ended.stderr);
+    for said in [
+        "INCOMPLETE: agent 1",
+        "Searches that were complete, in operations per second: ",
+        " with 1 agent.",
+        "loadline: capacity: incomplete (4)",
+    ] {
+        assert!(ended.stdout.contains(said), "{}", ended.stdout);
+    }
+    let record = site.record();
+    assert!(record.run.cut_short);
+    assert_eq!(record.lost_agents[0].rank, 1);
+    let answer = crate::capacity::answer(&record);
+    let [step] = &answer.agents[..] else {
+        panic!("{answer:?}")
+    };
+    assert_eq!((step.agents, record.agents.len()), (1, 1));
+    assert_eq!(answer.interval().0.unwrap_or(0.0), step.rate);
+    assert!(!answer.curve.is_empty());
+    // No sentence claims a side that limits the load.
+    let claims = |text: &String| text.contains("carries") || text.contains("the limit");
+    assert!(!record.findings.iter().any(claims), "{:?}", record.findings);
+}
+
+#[test]
 fn plans_that_agents_cannot_share_are_refused() {
     let site = Site::new();
     let refused = |words: &[&str], why: &str| {
@@ -516,10 +666,6 @@ fn plans_that_agents_cannot_share_are_refused() {
     refused(
         &["run", "redis://db", "redis://other", "--degraded", "1"],
         "needs the same load in all of its rounds",
-    );
-    refused(
-        &["run", "redis://db", "--workload", "manager"],
-        "some cases of a suite are no load of requests",
     );
     refused(&["compare", "redis://db", "embedded"], "cannot be shared");
     refused(&["compare", "a.json", "b.json"], "name two running servers");

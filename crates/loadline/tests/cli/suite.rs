@@ -9,7 +9,7 @@ use crate::redis::Redis;
 use crate::util::Dir;
 
 /// The names of the cases, in their order.
-const MANAGER: [&str; 16] = [
+pub(crate) const MANAGER: [&str; 16] = [
     "set",
     "get",
     "del",

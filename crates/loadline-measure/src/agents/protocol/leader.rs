@@ -227,25 +227,15 @@ impl<T: Default + PartialEq + for<'t> AddAssign<&'t T>> Leader<T> {
                     self.lose_all(now, |seat| !seat.is_present(), &Cause::Missing);
                 }
             }
-            Phase::Gathering { case } if case == self.terms.cases => {
-                if self.here().all(|seat| seat.has_ended) {
-                    self.phase = Phase::Over;
+            Phase::Gathering { case } => match self.next_case(case) {
+                Some(next) if next == self.terms.cases => self.phase = Phase::Over,
+                Some(next) => {
+                    if let Some(coordinator_ns) = coordinator_ns {
+                        self.arm(now, next, coordinator_ns);
+                    }
                 }
-            }
-            Phase::Gathering { case } => {
-                let Some(coordinator_ns) = coordinator_ns else {
-                    return;
-                };
-                if self.here().all(|seat| seat.ready > case) {
-                    let notice = self.notice();
-                    self.order(Ordered::Arm {
-                        case,
-                        start_ns: coordinator_ns.saturating_add(notice.as_nanos() as u64),
-                    });
-                    let until = now + notice;
-                    self.phase = Phase::Arming { case, until };
-                }
-            }
+                None => {}
+            },
             Phase::Arming { case, until } => {
                 if self.here().all(|seat| seat.armed > case) {
                     self.phase = Phase::Gathering { case: case + 1 };
@@ -268,6 +258,34 @@ impl<T: Default + PartialEq + for<'t> AddAssign<&'t T>> Leader<T> {
         let longest = self.here().map(|seat| seat.round_trip).max();
         let trips = longest.unwrap_or_default() * NOTICE_ROUND_TRIPS;
         trips.max(SHORTEST_NOTICE)
+    }
+
+    /// The case that all agents are ready for, or the number of cases if all have ended; `None` until then. Before it, from
+    /// `case` on, there are only cases that the target does not support. If it supports one for some agents only, those
+    /// are behind.
+    fn next_case(&self, case: u32) -> Option<u32> {
+        let mut places = self.here().map(|seat| seat.place(case, self.terms.cases));
+        places.try_fold(self.terms.cases, |first, place| Some(first.min(place?)))
+    }
+
+    /// Orders the start of `case`, which agents that are past it have left out.
+    fn arm(&mut self, now: Duration, case: u32, coordinator_ns: u64) {
+        let cases = self.terms.cases;
+        let is_past = |seat: &Seat<T>| {
+            let place = seat.place(case, cases);
+            seat.is_present() && place.is_some_and(|place| place > case)
+        };
+        self.lose_all(now, is_past, &Cause::LeftOut);
+        if self.is_stopped {
+            return;
+        }
+        let notice = self.notice();
+        self.order(Ordered::Arm {
+            case,
+            start_ns: coordinator_ns.saturating_add(notice.as_nanos() as u64),
+        });
+        let until = now + notice;
+        self.phase = Phase::Arming { case, until };
     }
 
     /// The agents that are part of the run.
@@ -324,7 +342,8 @@ impl<T: Default + PartialEq + for<'t> AddAssign<&'t T>> Leader<T> {
     pub fn wants_time(&self) -> bool {
         match self.phase {
             Phase::Gathering { case } => {
-                case < self.terms.cases && self.here().all(|seat| seat.ready > case)
+                let next = self.next_case(case);
+                next.is_some_and(|next| next < self.terms.cases)
             }
             _ => false,
         }
@@ -383,6 +402,15 @@ impl<T> Seat<T> {
     /// Whether the agent has joined and is not lost.
     fn is_present(&self) -> bool {
         self.incarnation.is_some() && !self.is_lost
+    }
+
+    /// The case from `case` on that the agent is ready for, or the number of all `cases` if it has ended.
+    fn place(&self, case: u32, cases: u32) -> Option<u32> {
+        match self.ready.checked_sub(1) {
+            _ if self.has_ended => Some(cases),
+            Some(ready) if (case..cases).contains(&ready) => Some(ready),
+            _ => None,
+        }
     }
 }
 
@@ -464,6 +492,25 @@ mod tests {
         };
         assert_eq!((lost.rank, &lost.cause), (1, &Cause::WrongSum));
         assert_eq!((outcome.is_stopped, outcome.records), (true, vec![0]));
+    }
+
+    #[test]
+    fn case_that_one_agent_alone_leaves_out_ends_the_run() {
+        let mut leader = leader(2);
+        leader.terms.cases = 2;
+        // The second case is the first that they measure.
+        let ready = |case| [join("1"), Said::Ready { case }];
+        hear(&mut leader, 0, ready(1));
+        assert!(!leader.wants_time());
+        hear(&mut leader, 1, ready(0));
+        leader.tick(Duration::from_secs(1), None);
+        assert!(leader.wants_time());
+        leader.tick(Duration::from_secs(1), Some(1));
+        let [lost] = leader.lost() else {
+            panic!("{leader:?}")
+        };
+        assert_eq!((lost.rank, &lost.cause), (0, &Cause::LeftOut));
+        assert!(leader.is_stopped);
     }
 
     #[test]

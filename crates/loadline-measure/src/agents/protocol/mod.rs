@@ -9,7 +9,7 @@
 //! ```
 //!
 //! All agents begin a case at one time of the coordinator's clock. If the plan compares targets, each of its blocks is a case
-//! here. An agent that is silent for its lease is lost, which
+//! here. A case that the target does not support is left out by all of them. An agent that is silent for its lease is lost, which
 //! stops the run unless fewer agents are allowed, and an agent that cannot renew its lease stops by itself. Messages are
 //! numbered by their sender: duplicates are ignored, and a message that overtook others waits for them.
 //!
@@ -155,6 +155,8 @@ pub enum Cause {
     Version(String),
     /// It has another plan.
     Plan,
+    /// It left out a case that other agents measure.
+    LeftOut,
     /// It did not run its plan to the end, with its own reason.
     Failed(String),
     /// Its messages do not add up to its record.
@@ -173,6 +175,10 @@ impl fmt::Display for Lost {
             Cause::Restarted => write!(f, "agent {rank} is two processes"),
             Cause::Version(version) => write!(f, "agent {rank} is version {version}"),
             Cause::Plan => write!(f, "agent {rank} has another plan"),
+            Cause::LeftOut => write!(
+                f,
+                "agent {rank} left out a case that others measure; give all agents the same rights on the target"
+            ),
             Cause::Failed(why) => write!(f, "agent {rank} failed: {why}"),
             Cause::WrongSum => write!(
                 f,

@@ -123,10 +123,16 @@ impl Group {
         })
     }
 
-    /// Waits until all agents are ready, and makes the next block, `block`, start with theirs, later by `offset`. Returns at
-    /// once when the group has stopped; the run is then interrupted.
-    pub(crate) fn await_start(&self, block: Block, offset: Duration, control: &Control) {
-        let case = self.number_of(block);
+    /// Waits until all agents are ready, and makes `block` start with theirs, later by `offset`. The number of the first
+    /// start of its case is `first`. Returns at once when the group has stopped; the run is then interrupted.
+    pub(crate) fn await_start(
+        &self,
+        block: Block,
+        first: u32,
+        offset: Duration,
+        control: &Control,
+    ) {
+        let case = self.number_of(block, first);
         let mut state = self.shared.lock();
         // A block that is announced twice is ready once.
         if state.start.is_none_or(|start| start.case != case) {
@@ -145,14 +151,14 @@ impl Group {
         }
     }
 
-    /// The number of the start of `block`. A block can be announced twice.
-    fn number_of(&self, block: Block) -> u32 {
+    /// The number of the start of `block`; that of the first of its case is `first`. A block can be announced twice.
+    fn number_of(&self, block: Block, first: u32) -> u32 {
         let last = self.last_start.lock();
         let mut last = last.unwrap_or_else(PoisonError::into_inner);
         let number = match *last {
-            None => 0,
             Some((same, number)) if same == block => number,
-            Some((_, number)) => number + 1,
+            Some((before, number)) if before.case == block.case => number + 1,
+            _ => first,
         };
         *last = Some((block, number));
         number

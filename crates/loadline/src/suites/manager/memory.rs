@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use loadline_client::commands::ping;
 use loadline_client::multiplexed::Dedicated;
 use loadline_client::{Client, Error as ClientError, Protocol, Tls, cmd};
+use loadline_load::block;
 use loadline_load::outcome::{Memory, Outcome};
 use loadline_load::pacing::Stop;
 use loadline_load::runner::Subject;
@@ -131,11 +132,18 @@ impl MemorySubject<'_> {
 }
 
 impl Subject for MemorySubject<'_> {
-    fn block(&mut self, _: Stop, _: u64, _: &Control) -> Result<Outcome, Error> {
-        let counted = self
-            .count()
-            .map_err(|failure| Error::Subject(failure.to_string().into()))?;
-        let mut outcome = Outcome::empty();
+    fn block(&mut self, _: Stop, _: u64, control: &Control) -> Result<Outcome, Error> {
+        block::run_whole(control, || {
+            let counted = self.count();
+            let counted = counted.map_err(|failure| Error::Subject(failure.to_string().into()))?;
+            Ok(counted.into())
+        })
+    }
+}
+
+impl From<Counted> for Outcome {
+    fn from(counted: Counted) -> Self {
+        let mut outcome = Self::empty();
         outcome.ops = counted.opened_ns.len() as u64;
         outcome.clock_reads = outcome.ops;
         outcome.duration = Duration::from_nanos(counted.opened_ns.iter().sum());
@@ -147,7 +155,7 @@ impl Subject for MemorySubject<'_> {
             client_bytes_per_connection: counted.client_bytes,
             server_bytes_per_connection: counted.server_bytes,
         };
-        Ok(outcome)
+        outcome
     }
 }
 
