@@ -1,11 +1,11 @@
-//! Arguments of `loadline agent`, and of runs with several load generators.
+//! Arguments of `loadline agent`, and of commands with several load generators.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use super::{DisplayArgs, LoginArgs, RunArgs, TlsArgs};
+use super::{DisplayArgs, LoginArgs, TlsArgs};
 use crate::units;
 
 pub(super) const HELP: &str = "\
@@ -23,61 +23,6 @@ coordinator stops, and keeps its record as loadline-RUN-RANK.json, for `loadline
 docs/scale.md has more.
 Exit codes: 0 done, 4 incomplete: an agent or the coordinator was lost, 64 usage, 65 bad file,
 69 target or coordinator unavailable, 70 internal error.";
-
-pub(super) const MANIFEST_HELP: &str = "\
-Examples:
-  loadline agents manifest --kubernetes redis://db --rate 1M --duration 60s --agents 8 \\
-    --coordinator redis://other --run nightly-7 --image registry.example/loadline:1 > job.json
-  loadline agents manifest --slurm redis://db --agents 8 --coordinator redis://other --run n7
-  loadline agents manifest --mpi redis://db --agents 8 --coordinator redis://other --run n7
-
-Everything but the launcher is written as for `loadline run`. Secrets are named, never printed:
-for Kubernetes, in the Secret `loadline-RUN` with the keys `secret` and, if needed,
-`target-password` and `coordinator-password`. docs/scale.md has more.
-Exit codes: 0 done, 64 usage.";
-
-/// The same load from several machines: what starts them
-#[derive(Debug, Args)]
-pub(crate) struct AgentsCommandArgs {
-    #[command(subcommand)]
-    pub(crate) command: AgentsCommand,
-}
-
-/// Commands about several load generators.
-#[derive(Debug, Subcommand)]
-pub(crate) enum AgentsCommand {
-    /// Print a Job for Kubernetes, a script for Slurm, or a command line for MPI
-    #[command(after_help = MANIFEST_HELP)]
-    Manifest(Box<ManifestArgs>),
-}
-
-/// Print a Job for Kubernetes, a script for Slurm, or a command line for MPI
-#[derive(Debug, Args)]
-pub(crate) struct ManifestArgs {
-    #[command(flatten)]
-    pub(crate) launcher: LauncherArgs,
-    /// Container image, for Kubernetes
-    #[arg(long, value_name = "IMAGE", default_value = "loadline:latest")]
-    pub(crate) image: String,
-    #[command(flatten)]
-    pub(crate) measured: RunArgs,
-}
-
-/// The launcher of the agents.
-#[derive(Debug, Clone, Copy, Args)]
-#[group(required = true, multiple = false)]
-#[command(next_help_heading = "Launcher")]
-pub(crate) struct LauncherArgs {
-    /// An Indexed Job, as JSON
-    #[arg(long)]
-    pub(crate) kubernetes: bool,
-    /// A script for sbatch
-    #[arg(long)]
-    pub(crate) slurm: bool,
-    /// A command line of mpirun
-    #[arg(long)]
-    pub(crate) mpi: bool,
-}
 
 /// The same load from several machines: one of the load generators
 #[derive(Debug, Args)]
@@ -135,4 +80,7 @@ pub(crate) struct AgentsArgs {
     /// The words that say what is measured, as they were typed.
     #[arg(skip)]
     pub(crate) words: Vec<String>,
+    /// The words that say what is concluded from it, and how the agents meet, as they were typed.
+    #[arg(skip)]
+    pub(crate) further: Vec<String>,
 }

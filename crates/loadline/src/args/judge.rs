@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use loadline_measure::work::WorkRules;
 
 use super::{
@@ -203,7 +203,7 @@ pub(crate) enum BaselineCommand {
     Save(Box<BaselineSaveArgs>),
     /// Measure again with the same plan and add the run to the file
     #[command(after_help = BASELINE_HELP)]
-    Add(BaselineAddArgs),
+    Add(Box<BaselineAddArgs>),
     /// Show what is in the file
     #[command(after_help = BASELINE_HELP)]
     Show(BaselineShowArgs),
@@ -350,7 +350,7 @@ impl MeasureArgs {
         }
     }
 
-    /// Reads words that [`words_of`] gave.
+    /// Reads words that say what is measured, as they would be typed.
     ///
     /// # Errors
     /// The error in them, in a sentence.
@@ -364,27 +364,4 @@ impl MeasureArgs {
             }
         }
     }
-}
-
-/// The words in `matches` that say what is measured, as they would be typed again.
-pub(super) fn words_of(matches: &ArgMatches) -> Vec<String> {
-    let all = MeasureArgs::augment_args(clap::Command::new("words"));
-    let mut words = Vec::new();
-    for arg in all.get_arguments() {
-        let id = arg.get_id().as_str();
-        // A command can have a part of these arguments.
-        let typed = matches.try_contains_id(id).is_ok()
-            && matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
-        let Some(long) = arg.get_long().filter(|_| typed) else {
-            continue;
-        };
-        if matches!(arg.get_action(), ArgAction::SetTrue) {
-            words.push(format!("--{long}"));
-            continue;
-        }
-        for value in matches.get_raw(id).into_iter().flatten() {
-            words.push(format!("--{long}={}", value.to_string_lossy()));
-        }
-    }
-    words
 }

@@ -10,10 +10,12 @@ mod groups;
 mod judge;
 mod limits;
 mod link;
+mod manifest;
 mod merge;
 mod modes;
 mod refusal;
 mod tiers;
+mod words;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -24,9 +26,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::units;
 
-pub(crate) use agents::{
-    AgentArgs, AgentsArgs, AgentsCommand, AgentsCommandArgs, ManifestArgs, MembershipArgs,
-};
+pub(crate) use agents::{AgentArgs, AgentsArgs, MembershipArgs};
 pub(crate) use capacity::CapacityArgs;
 pub(crate) use clean::CleanArgs;
 pub(crate) use clients::ClientsArgs;
@@ -43,6 +43,7 @@ pub(crate) use judge::{
 };
 pub(crate) use limits::{LimitArg, LimitArgs};
 pub(crate) use link::LinkArgs;
+pub(crate) use manifest::{AgentsCommand, AgentsCommandArgs, ManifestArgs, ManifestCommand};
 pub(crate) use merge::MergeArgs;
 pub(crate) use modes::{ClientArgs, CodecArg, LinkArg, Mode, ModesArgs, OpArg};
 pub(crate) use refusal::refusal;
@@ -82,38 +83,8 @@ impl Cli {
     pub(crate) fn read(words: Vec<OsString>) -> Result<Self, clap::Error> {
         let matches = Self::command().try_get_matches_from(words)?;
         let mut cli = Self::from_arg_matches(&matches)?;
-        if let Command::Baseline(BaselineArgs {
-            command: BaselineCommand::Save(save),
-        }) = &mut cli.command
-            && let Some(matches) = matches
-                .subcommand_matches("baseline")
-                .and_then(|baseline| baseline.subcommand_matches("save"))
-        {
-            save.agents.words = judge::words_of(matches);
-        }
-        if let Command::Run(run) = &mut cli.command
-            && let Some(matches) = matches.subcommand_matches("run")
-        {
-            run.agents.words = judge::words_of(matches);
-        }
-        if let Command::Compare(compare) = &mut cli.command
-            && let Some(matches) = matches.subcommand_matches("compare")
-        {
-            compare.agents.words = judge::words_of(matches);
-        }
-        if let Command::Capacity(capacity) = &mut cli.command
-            && let Some(matches) = matches.subcommand_matches("capacity")
-        {
-            capacity.agents.words = judge::words_of(matches);
-        }
-        if let Command::Agents(AgentsCommandArgs {
-            command: AgentsCommand::Manifest(manifest),
-        }) = &mut cli.command
-            && let Some(matches) = matches
-                .subcommand_matches("agents")
-                .and_then(|agents| agents.subcommand_matches("manifest"))
-        {
-            manifest.measured.agents.words = judge::words_of(matches);
+        if let Some((_, matches)) = matches.subcommand() {
+            cli.command.note_words(matches);
         }
         Ok(cli)
     }
@@ -170,7 +141,7 @@ pub(crate) enum Command {
     #[command(after_help = agents::HELP)]
     Agent(Box<AgentArgs>),
     /// The same load from several machines: what starts them
-    #[command(after_help = agents::MANIFEST_HELP)]
+    #[command(after_help = manifest::HELP)]
     Agents(AgentsCommandArgs),
     /// The same load from several machines: their records as one
     #[command(after_help = merge::HELP)]

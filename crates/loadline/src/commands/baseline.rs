@@ -169,6 +169,46 @@ pub(super) fn work_of(
     target: Option<&str>,
     file: &dyn std::fmt::Display,
 ) -> Result<Work, Failure> {
+    let agents = leader.as_ref().map(|leader| u64::from(leader.agents()));
+    let Kept {
+        target,
+        words,
+        connection,
+        plan,
+    } = kept(baseline, agents, target, file)?;
+    let work = Work::of(leader, plan, &target, &words, &connection)?;
+    if plan::workload_hash(&work.plan.to_json(), work.agents()) != baseline.workload_hash {
+        return Err(Failure::new(
+            Exit::Incomparable,
+            format!(
+                "{file}: its plan now resolves to a different workload; a workload file, a built-in workload or the number of cores has changed.\nSave a new baseline."
+            ),
+        ));
+    }
+    Ok(work)
+}
+
+/// The work of a baseline, as it was kept.
+pub(super) struct Kept {
+    pub(super) target: String,
+    /// The arguments that say what is measured.
+    pub(super) words: Vec<String>,
+    connection: ConnectionArgs,
+    /// The plan of a single load generator.
+    pub(super) plan: Plan,
+}
+
+/// The work in the baseline `file`, on its own target or another one, for the number of load generators `given` with
+/// `--agents`.
+///
+/// # Errors
+/// A bad file if the plan cannot be read, a usage error for another number of agents, and those of [`plan::resolve_run`].
+pub(super) fn kept(
+    baseline: &Baseline,
+    given: Option<u64>,
+    target: Option<&str>,
+    file: &dyn std::fmt::Display,
+) -> Result<Kept, Failure> {
     let wrong = |why: &str| Failure::bad_file(format!("{file}: cannot use its plan: {why}"));
     let arguments = baseline.plan.get("arguments").cloned().unwrap_or_default();
     let words: Vec<String> = serde_json::from_value(arguments)
@@ -178,7 +218,6 @@ pub(super) fn work_of(
         .plan
         .get("agents")
         .and_then(serde_json::Value::as_u64);
-    let given = leader.as_ref().map(|leader| u64::from(leader.agents()));
     if agents != given {
         return Err(Failure::usage(match agents {
             Some(agents) => format!(
@@ -192,16 +231,12 @@ pub(super) fn work_of(
     let target = target.unwrap_or(&baseline.target).to_owned();
     let connection = measure.connection.clone();
     let plan = plan::resolve_run(measure, target.clone(), &surroundings())?;
-    let work = Work::of(leader, plan, &target, &words, &connection)?;
-    if plan::workload_hash(&work.plan.to_json(), work.agents()) != baseline.workload_hash {
-        return Err(Failure::new(
-            Exit::Incomparable,
-            format!(
-                "{file}: its plan now resolves to a different workload; a workload file, a built-in workload or the number of cores has changed.\nSave a new baseline."
-            ),
-        ));
-    }
-    Ok(work)
+    Ok(Kept {
+        target,
+        words,
+        connection,
+        plan,
+    })
 }
 
 /// The plan of further runs: instructions per operation hardly differ between runs, so they are counted in the first one,
@@ -255,10 +290,26 @@ impl<'f> Filling<'f> {
     }
 
     fn fill(mut self, mut baseline: Baseline, runs: u32) -> anyhow::Result<ExitCode> {
-        let is_quiet = self.shell.printer.quiet;
+        let filled = self.runs(&mut baseline, runs);
+        if *self.output == Output::Stdout {
+            // Once, with what there is.
+            if !baseline.runs.is_empty() {
+                self.output.write(&json_of(&baseline)?)?;
+            }
+        } else if !self.shell.printer.quiet && matches!(filled, Ok(true)) {
+            files::print(&loadline_report::baseline(&baseline))?;
+        }
+        Ok(match filled? {
+            true => ExitCode::SUCCESS,
+            false => Exit::Interrupted.into(),
+        })
+    }
+
+    /// Returns whether all runs were measured: an interrupt ends them.
+    fn runs(&mut self, baseline: &mut Baseline, runs: u32) -> Result<bool, Failure> {
         let uncounted = without_auto_counts(&self.plan);
         for run in 1..=runs {
-            if !is_quiet {
+            if !self.shell.printer.quiet {
                 files::write_error(&format!("loadline: run {run} of {runs}"));
             }
             let plan = if run == 1 { &self.plan } else { &uncounted };
@@ -268,16 +319,15 @@ impl<'f> Filling<'f> {
             };
             if record.run.cut_short {
                 joint::refuse_incomplete(&record)?;
-                return Ok(Exit::Interrupted.into());
+                return Ok(false);
             }
             recording::refuse_errors(&record)?;
-            take(&mut baseline, &record)?;
-            self.output.write(&json_of(&baseline)?)?;
+            take(baseline, &record)?;
+            if *self.output != Output::Stdout {
+                self.output.write(&json_of(baseline)?)?;
+            }
         }
-        if !is_quiet {
-            files::print(&loadline_report::baseline(&baseline))?;
-        }
-        Ok(ExitCode::SUCCESS)
+        Ok(true)
     }
 }
 

@@ -77,17 +77,7 @@ fn targets(args: CompareArgs) -> anyhow::Result<ExitCode> {
 
 /// The comparison of two running targets by several agents.
 fn together(agents: u32, args: CompareArgs) -> anyhow::Result<ExitCode> {
-    let other = match (&args.like_config, &args.work.profile) {
-        (Some(_), _) => Some("--like-config starts servers"),
-        (None, Some(_)) => Some("--profile counts instructions of servers that Loadline starts"),
-        (None, None) => None,
-    };
-    if let Some(other) = other {
-        return Err(Failure::usage(format!(
-            "--agents: agents measure running servers, and {other}; leave it out."
-        ))
-        .into());
-    }
+    refuse_started(&args)?;
     let answer = Answer::new(NAME, &args.judge)?;
     let thresholds = thresholds(&args);
     let (results, limits) = (args.judge.results.clone(), args.judge.limits.clone());
@@ -118,6 +108,24 @@ fn together(agents: u32, args: CompareArgs) -> anyhow::Result<ExitCode> {
         judging::keep(&mut record, judged);
     }
     Ok(answer.give(&record, None, &printer)?)
+}
+
+/// Refuses what agents cannot do, because they start no servers.
+///
+/// # Errors
+/// A usage error.
+pub(super) fn refuse_started(args: &CompareArgs) -> Result<(), Failure> {
+    let other = match (&args.like_config, &args.work.profile) {
+        (Some(_), _) => Some("--like-config starts servers"),
+        (None, Some(_)) => Some("--profile counts instructions of servers that Loadline starts"),
+        (None, None) => None,
+    };
+    if let Some(other) = other {
+        return Err(Failure::usage(format!(
+            "--agents: agents measure running servers, and {other}; leave it out."
+        )));
+    }
+    Ok(())
 }
 
 fn thresholds(args: &CompareArgs) -> Thresholds {

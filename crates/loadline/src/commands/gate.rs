@@ -77,7 +77,7 @@ pub(super) fn run(args: &GateArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Refuses agents where nothing is measured, or by a plan that agents do not share.
-fn refuse_agents(args: &GateArgs, reference: &GateReference) -> Result<(), Failure> {
+pub(super) fn refuse_agents(args: &GateArgs, reference: &GateReference) -> Result<(), Failure> {
     let is_record = args.candidate.as_deref().is_some_and(is_record);
     let is_of_runs = matches!(reference, GateReference::Runs(_));
     let why = if is_record {

@@ -53,7 +53,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Prove(args) => prove::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Agent(args) => agent::run(&args),
-        Command::Agents(args) => manifest::run(&args),
+        Command::Agents(args) => manifest::run(args),
         Command::Merge(args) => merge::run(&args),
         Command::Link(args) => link::run(&args),
         Command::Serve(args) => serve::run(&args),

@@ -4,7 +4,7 @@ use std::process::{Child, Stdio};
 use std::time::Instant;
 
 use loadline_measure::gate::Baseline;
-use loadline_measure::record::{Case, Record};
+use loadline_measure::record::{Case, Environment, Record};
 
 use crate::redis::Redis;
 use crate::util::{Dir, Ended, PATIENCE, Serving, signal, wait_until};
@@ -812,37 +812,135 @@ fn job_for_kubernetes_starts_each_agent_once_and_holds_no_secret() {
     refused(&["agents", "manifest", "redis://db"], "--kubernetes");
 }
 
+/// A baseline of two agents, without its runs.
+fn baseline_of_two() -> String {
+    let words = ["--workload=get", "--threads=1", "--rounds=10"];
+    let plan = serde_json::json!({ "arguments": words, "agents": 2 });
+    let hash = "0".to_owned();
+    let here = Environment::default();
+    Baseline::new("redis://db".to_owned(), hash, plan, here, Vec::new())
+        .to_json()
+        .unwrap()
+}
+
+/// The words that each command with agents is started by, of the command and in a container.
+const STARTED: [(&[&str], &[&str]); 6] = [
+    (
+        &["capacity", "cluster://db:7000", "--slo", "p99<5ms"],
+        &["capacity", "cluster://db:7000", "--slo=p99<5ms"],
+    ),
+    (
+        &["compare", "redis://db", "redis://new", "--strict"],
+        &["compare", "redis://db", "redis://new", "--strict"],
+    ),
+    (
+        &["compare", "redis://db", "redis://new", "--workload=manager"],
+        &["compare", "redis://db", "redis://new", "--workload=manager"],
+    ),
+    (
+        &["baseline", "save", "b.json", "redis://db", "--runs", "9"],
+        &["baseline", "save", "-", "redis://db", "--runs=9", "--quiet"],
+    ),
+    (
+        &["gate", "b.json", "--limit", "get.p99<5ms"],
+        &[
+            "gate",
+            "/etc/loadline-baseline/baseline.json",
+            "--limit=get.p99<5ms",
+        ],
+    ),
+    (
+        &["gate", "b.json", "redis://new", "--warning", "7%"],
+        &[
+            "gate",
+            "/etc/loadline-baseline/baseline.json",
+            "redis://new",
+            "--warning=7%",
+        ],
+    ),
+];
+
 /// Kubernetes' own schemas have every field of the Job, and no other type for it.
 #[test]
-fn job_is_valid_by_the_schemas_of_kubernetes() {
+fn jobs_are_valid_by_the_schemas_of_kubernetes() {
     let dir = Dir::new();
-    let job = dir
-        .run(&manifest("--kubernetes", "redis://db", "redis://other"))
-        .succeeded();
-    dir.write("job.json", &job);
-    dir.write("typo.json", &job.replace("backoffLimit", "backofLimit"));
+    dir.write("b.json", &baseline_of_two());
     let test = std::env::current_exe().unwrap();
     let installed = test.ancestors().nth(3).unwrap().join("kubernetes-validate");
-    let validated = |file: &str, version: &str| {
-        let words = ["-m", "kubernetes_validate", "--strict", "-k", version, file];
+    let validated = |job: &str, version: &str| {
+        dir.write("job.json", job);
+        let words = [
+            "-m",
+            "kubernetes_validate",
+            "--strict",
+            "-k",
+            version,
+            "job.json",
+        ];
         let mut python = std::process::Command::new("python3");
         python.args(words).env("PYTHONPATH", &installed);
-        Ended::of(&words, python.current_dir(dir.path()).output().unwrap())
+        let ended = Ended::of(&words, python.current_dir(dir.path()).output().unwrap());
+        (ended.code, format!("{}{}", ended.stdout, ended.stderr))
     };
-    for version in ["1.28", "1.33", "1.37"] {
-        let ended = validated("job.json", version);
+    let check = |job: &str, version: &str| {
+        let (code, said) = validated(job, version);
         let hint = "`cargo xtask test --install` installs kubernetes-validate";
-        let said = format!("{}{}\n{hint}", ended.stdout, ended.stderr);
-        assert_eq!(ended.code, Some(0), "{said}");
-        assert!(
-            said.contains("passed for resource job/loadline-nightly-7"),
-            "{said}"
-        );
+        assert_eq!(code, Some(0), "{said}\n{hint}");
+        let passed = "passed for resource job/loadline-nightly-7";
+        assert!(said.contains(passed), "{said}");
+    };
+    let of_run = dir.run(&manifest("--kubernetes", "redis://db", "redis://other"));
+    let of_run = of_run.succeeded();
+    for version in ["1.28", "1.33", "1.37"] {
+        check(&of_run, version);
     }
-    let refused = validated("typo.json", "1.33");
-    assert_eq!(refused.code, Some(1));
-    let said = format!("{}{}", refused.stdout, refused.stderr);
+    for (typed, started) in STARTED {
+        let membership = ["--coordinator", "redis://other", "--run", "nightly-7"];
+        let own = [
+            &["agents", "manifest", "--kubernetes"],
+            typed,
+            &["--agents", "2"],
+        ]
+        .concat();
+        let job = dir.run(&[&own[..], &membership].concat()).succeeded();
+        check(&job, "1.33");
+        let job: serde_json::Value = serde_json::from_str(&job).unwrap();
+        let args = &job["spec"]["template"]["spec"]["containers"][0]["args"];
+        let args = args.as_array().unwrap();
+        let is_there = |word: &&str| args.iter().any(|arg| arg == word);
+        let absent: Vec<&&str> = started.iter().filter(|word| !is_there(word)).collect();
+        assert!(absent.is_empty(), "{absent:?} in {args:?}");
+        assert_eq!(args[0], started[0]);
+    }
+    let (code, said) = validated(&of_run.replace("backoffLimit", "backofLimit"), "1.33");
+    assert_eq!(code, Some(1));
     assert!(said.contains("backofLimit"), "{said}");
+}
+
+#[test]
+fn commands_that_no_launcher_can_start_are_refused() {
+    let dir = Dir::new();
+    dir.write("b.json", &baseline_of_two());
+    let refused = |launcher: &str, words: &[&str], why: &str| {
+        let membership = ["--coordinator", "redis://other", "--run", "nightly-7"];
+        let own = [&["agents", "manifest", launcher], words].concat();
+        dir.run(&[&own[..], &membership].concat()).failed(64, why);
+    };
+    let add = ["baseline", "add", "b.json", "--agents", "2"];
+    refused("--kubernetes", &add, "would be removed with the pod");
+    let three = ["gate", "b.json", "--agents", "3"];
+    refused("--slurm", &three, "its runs are of 2 agents together");
+    let embedded = ["capacity", "embedded", "--agents", "2"];
+    refused("--mpi", &embedded, "cannot be shared");
+    let like = [
+        "compare",
+        "redis://db",
+        "--like-config",
+        "io-threads=4",
+        "--agents",
+        "2",
+    ];
+    refused("--mpi", &like, "--like-config starts servers");
 }
 
 /// A stand-in for `srun` starts the tasks as Slurm does.
@@ -894,6 +992,17 @@ fn line_for_mpi_names_the_secret_by_a_variable() {
     );
     assert!(
         line.ends_with("--secret-file=\"${LOADLINE_SECRET_FILE:?}\"\n"),
+        "{line}"
+    );
+    // A baseline stays where it is.
+    dir.write("b.json", &baseline_of_two());
+    let add = ["agents", "manifest", "--mpi", "baseline", "add", "b.json"];
+    let membership = ["--coordinator", "redis://other", "--run", "n7"];
+    let words = [&add[..], &["--runs", "3", "--agents", "2"], &membership].concat();
+    let line = dir.run(&words).succeeded();
+    let start = "mpirun -n 2 --map-by ppr:1:node loadline baseline add b.json --agents=2 ";
+    assert!(
+        line.starts_with(start) && line.contains(" --runs=3 "),
         "{line}"
     );
 }
