@@ -1,37 +1,17 @@
-//! Plans that several load generators run together: how such a plan is sent, and what it means for each of them.
+//! The plan that several load generators share: how it is sent, and what it means for each of them.
 
 use std::time::Duration;
 
 use loadline_load::pacing::{ArrivalProcess, Pacing};
-use loadline_measure::agents::protocol::LEASE;
 use serde::{Deserialize, Serialize};
 
-use super::{Plan, RoundParts, RoundsEnd, Surroundings, TlsFiles, resolve};
-use crate::args::{AgentsArgs, LoginArgs, MeasureArgs, MembershipArgs, TlsArgs};
+use super::membership::{Group, LONGEST_LEASE, MOST_AGENTS, SHORTEST_LEASE};
+use crate::args::{LoginArgs, MeasureArgs, TlsArgs};
 use crate::exit::Failure;
-use crate::files;
-use crate::secret::{Secret, redact_argument};
+use crate::plan::{self, Plan, RoundParts, RoundsEnd, Surroundings, resolve};
+use crate::secret::redact_argument;
 use crate::spelling::{Address, Login, Server, Target};
-use crate::units::duration_text;
 
-/// The most agents of a run.
-const MOST_AGENTS: u32 = 4_096;
-/// The shortest secret, in bytes.
-const SHORTEST_SECRET: usize = 16;
-/// The longest name of a run.
-const LONGEST_NAME: usize = 64;
-/// Bounds of a lease.
-const SHORTEST_LEASE: Duration = Duration::from_secs(2);
-const LONGEST_LEASE: Duration = Duration::from_secs(60);
-/// The longest time for agents to join.
-const LONGEST_JOIN: Duration = Duration::from_secs(86_400);
-/// Environment variables that hold the rank of a process: of Kubernetes, Slurm, Open MPI and other MPIs.
-const RANKS: [&str; 4] = [
-    "JOB_COMPLETION_INDEX",
-    "SLURM_PROCID",
-    "OMPI_COMM_WORLD_RANK",
-    "PMI_RANK",
-];
 /// Flags that say what is measured. A plan holds no others, so none that names a file or a program.
 const SHARED: [&str; 22] = [
     "ops",
@@ -58,30 +38,6 @@ const SHARED: [&str; 22] = [
     "resp",
 ];
 
-/// The place of this process in a run of several agents.
-#[derive(Debug)]
-pub(crate) struct Membership {
-    /// The server that coordinates them.
-    pub(crate) coordinator: Server,
-    pub(crate) tls: TlsFiles,
-    /// The name of the run.
-    pub(crate) run: String,
-    /// Signs all messages.
-    pub(crate) secret: Secret,
-    pub(crate) rank: u32,
-    /// Time for all agents to join.
-    pub(crate) join: Duration,
-}
-
-/// Number of agents, and what is lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Group {
-    pub(crate) agents: u32,
-    pub(crate) fewest: u32,
-    /// Time without a message after which an agent is lost.
-    pub(crate) lease: Duration,
-}
-
 /// A plan as the agents of a run get it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -106,141 +62,6 @@ pub(crate) struct SharedPlan {
     targets: Vec<String>,
     /// The arguments that say what is measured, as they would be typed.
     words: Vec<String>,
-}
-
-/// Resolves the place of this process; `variable` reads the environment.
-///
-/// # Errors
-/// A usage error for what is missing or invalid; a bad file if the secret cannot be read.
-pub(crate) fn resolve_membership(
-    args: &MembershipArgs,
-    tls: &TlsArgs,
-    variable: impl Fn(&str) -> Option<String>,
-) -> Result<Membership, Failure> {
-    let missing = |flag: &str| {
-        Failure::usage(format!(
-            "{flag} is missing: an agent needs --coordinator URL, --run ID and --secret-file FILE."
-        ))
-    };
-    let url = args.coordinator.as_deref();
-    let url = url.ok_or_else(|| missing("--coordinator"))?;
-    let run = args.run.clone().ok_or_else(|| missing("--run"))?;
-    let file = args.secret_file.as_deref();
-    let file = file.ok_or_else(|| missing("--secret-file"))?;
-    check_run_name(&run)?;
-    if args.join_timeout > LONGEST_JOIN {
-        let why = "expected at most 24h";
-        let given = duration_text(args.join_timeout);
-        return Err(Failure::invalid("--join-timeout", "duration", given, why));
-    }
-    let secret = files::read_password(file)?;
-    if secret.reveal().len() < SHORTEST_SECRET {
-        return Err(Failure::usage(format!(
-            "--secret-file {}: the secret is too short: expected at least {SHORTEST_SECRET} bytes.",
-            file.display()
-        )));
-    }
-    Ok(Membership {
-        coordinator: coordinator(url)?,
-        tls: TlsFiles::given(tls),
-        run,
-        secret,
-        rank: rank(args.rank, variable)?,
-        join: args.join_timeout,
-    })
-}
-
-/// Refuses a name of a run that cannot be.
-///
-/// # Errors
-/// A usage error.
-pub(crate) fn check_run_name(run: &str) -> Result<(), Failure> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if run.is_empty() || run.len() > LONGEST_NAME || !run.chars().all(is_plain) {
-        let why = "expected up to 64 letters, digits, dots, underscores and hyphens";
-        return Err(Failure::invalid("--run", "name", run, why));
-    }
-    Ok(())
-}
-
-/// Refuses the URL of a coordinator that cannot be shown to others.
-///
-/// # Errors
-/// A usage error.
-pub(crate) fn check_shown_coordinator(url: &str) -> Result<(), Failure> {
-    let server = coordinator(url)?;
-    let is_reachable = matches!(server.address, Address::Tcp { .. });
-    if !is_reachable || url.contains('@') {
-        return Err(Failure::usage(
-            "--coordinator: a manifest holds no password and no socket of this machine; leave the credentials to LOADLINE_COORDINATOR_PASSWORD.",
-        ));
-    }
-    Ok(())
-}
-
-fn coordinator(url: &str) -> Result<Server, Failure> {
-    let shown = redact_argument(url);
-    match Target::parse(url) {
-        Ok(Target::Server(mut server)) => {
-            let login = &mut server.login;
-            login.password = login.password.take().or_else(Secret::of_coordinator);
-            Ok(server)
-        }
-        _ => Err(Failure::invalid(
-            "--coordinator",
-            "server",
-            shown,
-            "expected redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH",
-        )),
-    }
-}
-
-fn rank(given: Option<u32>, variable: impl Fn(&str) -> Option<String>) -> Result<u32, Failure> {
-    if let Some(rank) = given {
-        return Ok(rank);
-    }
-    let found = RANKS
-        .into_iter()
-        .find_map(|name| Some((name, variable(name)?)));
-    let Some((name, text)) = found else {
-        return Err(Failure::usage(format!(
-            "--rank is missing, and none of {} is set; give each agent its number, from 0.",
-            RANKS.join(", ")
-        )));
-    };
-    text.parse()
-        .map_err(|_| Failure::invalid(name, "rank", text, "expected a number from 0"))
-}
-
-/// Resolves the number of agents of a run in which this process has `rank`.
-///
-/// # Errors
-/// A usage error for numbers that cannot be.
-pub(crate) fn resolve_group(agents: u32, args: &AgentsArgs, rank: u32) -> Result<Group, Failure> {
-    if agents > MOST_AGENTS {
-        let why = format!("at most {MOST_AGENTS}");
-        return Err(Failure::invalid("--agents", "count", agents, why));
-    }
-    let fewest = args.degraded.unwrap_or(agents);
-    if fewest > agents {
-        let why = format!("there are only {agents} agents");
-        return Err(Failure::invalid("--degraded", "count", fewest, why));
-    }
-    if rank >= agents {
-        let why = format!("the ranks of {agents} agents are 0 to {}", agents - 1);
-        return Err(Failure::invalid("--rank", "rank", rank, why));
-    }
-    let lease = args.lease.unwrap_or(LEASE);
-    if !(SHORTEST_LEASE..=LONGEST_LEASE).contains(&lease) {
-        let given = duration_text(lease);
-        let why = "expected 2s to 60s, because agents send a message per second";
-        return Err(Failure::invalid("--lease", "duration", given, why));
-    }
-    Ok(Group {
-        agents,
-        fewest,
-        lease,
-    })
 }
 
 impl SharedPlan {
@@ -462,7 +283,7 @@ impl Plan {
     }
 }
 
-impl super::Case {
+impl plan::Case {
     /// Time from the common start to the first operation of the agent `rank` of `agents`: the operations of all of them
     /// are evenly spaced. Independent random arrivals need no such offset.
     pub(crate) fn offset_of(&self, rank: u32, agents: u32) -> Duration {
@@ -523,6 +344,7 @@ mod tests {
     use loadline_load::pacing::Pacing;
     use proptest::prelude::*;
 
+    use super::super::resolve_group;
     use super::*;
     use crate::args::{Cli, Command};
 
@@ -620,24 +442,6 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(said.contains("is of loadline 0.0.1"), "{said}");
-    }
-
-    #[test]
-    fn rank_is_that_of_the_launcher() {
-        let of = |set: &'static str, text: &'static str| {
-            rank(None, move |name| (name == set).then(|| text.to_owned()))
-        };
-        for name in RANKS {
-            assert_eq!(of(name, "17").unwrap(), 17);
-        }
-        assert_eq!(rank(Some(3), |_| Some("17".to_owned())).unwrap(), 3);
-        assert!(of("SLURM_PROCID", "-1").is_err());
-        assert!(
-            of("OTHER", "1")
-                .unwrap_err()
-                .to_string()
-                .contains("SLURM_PROCID")
-        );
     }
 
     proptest! {
