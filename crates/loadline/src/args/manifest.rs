@@ -15,9 +15,9 @@ Examples:
 
 The agents execute `loadline run`, or the command after the launcher, which is written as
 without agents. Secrets are named, never printed: for Kubernetes, in the Secret `loadline-RUN`
-with the keys `secret` and, if needed, `target-password` and `coordinator-password`. There, the
-baseline of `gate` is the key `baseline.json` of the ConfigMap `loadline-RUN`, and `baseline save`
-prints its own. docs/scale.md has more.
+with the keys `secret` and, if needed, `target-password` and `coordinator-password`. There,
+`gate` reads the key `baseline.json` of the ConfigMap `loadline-RUN`, and `baseline save` prints
+the baseline. docs/scale.md has more.
 Exit codes: 0 done, 64 usage, 65 not a baseline.";
 
 /// The same load from several machines: what starts them

@@ -49,6 +49,25 @@ const OTHERS: [(&str, &str, &str); 15] = [
     ),
 ];
 
+/// Commands without `--agents`, each with the reason.
+const ALONE: [(&str, &str); 6] = [
+    (
+        "modes",
+        "the client's calls are measured within one process",
+    ),
+    ("tiers", "the tiers of a cache belong to one process"),
+    ("engines", "engines are measured within one process"),
+    (
+        "clients",
+        "the programs of all clients share the rounds of one machine",
+    ),
+    (
+        "failover",
+        "the servers, their faults and the writers share the clock of one machine",
+    ),
+    ("prove", "the gate is proved on one machine"),
+];
+
 /// The message for `words`, which the parser refused with `error`: one line that says what is wrong, and one
 /// that says where to look.
 pub(crate) fn refusal(words: &[OsString], error: &Error) -> String {
@@ -101,6 +120,12 @@ fn unknown_argument(command: &Command, error: &Error) -> String {
     let digits = argument.strip_prefix('-').unwrap_or_default();
     if digits.starts_with(|c: char| c.is_ascii_digit()) {
         return format!("invalid value `{argument}`: no value can be negative.");
+    }
+    let alone = ALONE.iter().find(|(name, _)| *name == command.get_name());
+    if let Some((name, why)) = alone.filter(|_| argument == "--agents") {
+        return format!(
+            "--agents: `{name}` has one load generator, because {why}; several execute `run`, `capacity`, `compare`, `baseline` or `gate`."
+        );
     }
     let instead = OTHERS
         .iter()

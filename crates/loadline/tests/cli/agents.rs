@@ -690,6 +690,10 @@ fn plans_that_agents_cannot_share_are_refused() {
     site.dir
         .write("x.toml", "[[command]]\ntemplate = \"GET {key}\"\n");
     refused(&["run", "redis://db", "--workload", "x.toml"], "x.toml");
+    for alone in ["modes", "tiers", "engines", "clients", "failover", "prove"] {
+        let why = format!("--agents: `{alone}` has one load generator, because ");
+        refused(&[alone], &why);
+    }
     let own = site.coordinator.url();
     refused(&["run", &own], "is a server of the target");
     // The same server by another address.
