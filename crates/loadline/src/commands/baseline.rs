@@ -129,7 +129,7 @@ impl Work {
             return Ok(Self { plan, joint: None });
         };
         leader.refuse_degraded("the runs of a baseline need the same load")?;
-        let leader = leader.with_connection(connection);
+        let mut leader = leader.with_connection(connection);
         let words = [typed, &plan.joint_lengths(typed)].concat();
         let shared = leader.share(&[target.to_owned()], &words, &plan)?;
         let shared = shared.with_reference();

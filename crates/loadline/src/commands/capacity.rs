@@ -101,7 +101,7 @@ struct Team {
 
 impl Team {
     fn of(
-        leader: Leader,
+        mut leader: Leader,
         plan: &CapacityPlan,
         args: &CapacityArgs,
         description: &mut Description,

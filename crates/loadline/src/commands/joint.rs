@@ -62,6 +62,8 @@ pub(super) struct Leader {
     membership: Membership,
     group: Group,
     connection: ConnectionArgs,
+    /// Whether the target can have keys before the run.
+    allow_non_empty: bool,
 }
 
 /// The process of rank 0 while agents run its plans, one after the other.
@@ -113,6 +115,7 @@ fn enter(
         membership,
         group,
         connection: connection.clone(),
+        allow_non_empty: false,
     })))
 }
 
@@ -122,7 +125,7 @@ fn enter(
 /// A usage error for a plan that agents cannot share; [`Exit::Incomplete`] without a record.
 pub(super) fn lead(agents: u32, joint: &Joint<'_>) -> anyhow::Result<Led> {
     let results = joint.results;
-    let leader = match enter(agents, joint.agents, joint.connection, &results.display)? {
+    let mut leader = match enter(agents, joint.agents, joint.connection, &results.display)? {
         Entered::Agent(code) => return Ok(Led::Ended(code)),
         Entered::Leader(leader) => leader,
     };
@@ -178,11 +181,12 @@ impl Leader {
     /// # Errors
     /// A usage error for a plan that agents cannot share.
     pub(super) fn share(
-        &self,
+        &mut self,
         targets: &[String],
         words: &[String],
         plan: &Plan,
     ) -> Result<SharedPlan, Failure> {
+        self.allow_non_empty = plan.allow_non_empty;
         let entropy = rand::rng().random();
         SharedPlan::of(targets, words, plan, &self.group, entropy)
     }
@@ -203,13 +207,18 @@ impl Leader {
         description.line(format!("{agents}, each with this plan and keys of its own"));
     }
 
-    /// Meets the agents on the coordinator, which must not be a server of the target of `plan`.
+    /// Meets the agents on the coordinator, which must not be a server of the target of `plan`. That must have no keys, unless
+    /// they are allowed: later, it has those of other agents.
     ///
     /// # Errors
-    /// A usage error if it is; if the coordinator or the target cannot be reached.
+    /// A usage error if it is or has; if the coordinator or the target cannot be reached.
     pub(super) fn open(self, plan: &Plan, shell: Shell) -> Result<Series, Failure> {
         let (coordinator, run_id) = Coordinator::open(&self.membership)?;
-        refuse_coordinator(plan, run_id.as_deref(), &self.membership, &shell.control)?;
+        let before = Plan {
+            allow_non_empty: self.allow_non_empty,
+            ..plan.clone()
+        };
+        refuse_coordinator(&before, run_id.as_deref(), &self.membership, &shell.control)?;
         Ok(Series {
             leader: self,
             shell,

@@ -694,6 +694,11 @@ fn plans_that_agents_cannot_share_are_refused() {
         let why = format!("--agents: `{alone}` has one load generator, because ");
         refused(&[alone], &why);
     }
+    let url = site.target.url();
+    assert!(site.target.says("SET theirs 1", "+OK"));
+    for measured in [&["run", &url][..], &["baseline", "save", "b.json", &url]] {
+        refused(measured, "already holds 1 key");
+    }
     let own = site.coordinator.url();
     refused(&["run", &own], "is a server of the target");
     // The same server by another address.

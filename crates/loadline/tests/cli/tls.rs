@@ -1,6 +1,7 @@
 //! Servers and clusters that are reached by TLS.
 
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use loadline_measure::record::Record;
@@ -181,4 +182,58 @@ fn tls_on_one_side_only_is_found_out_soon() {
         // Less than a connection waits for an answer.
         assert!(quickest < Duration::from_secs(4), "{url}: {quickest:?}");
     }
+}
+
+/// The coordinator and the target ask for a password, and have certificates of their own.
+#[test]
+fn agents_meet_by_tls_with_passwords() {
+    let [target, coordinator] =
+        ["hunter2", "hunter3"].map(|password| Encrypted::start(&["--requirepass", password]));
+    let dir = Dir::new();
+    let certificates = [&target, &coordinator].map(|server| {
+        let path = server.certificate();
+        std::fs::read_to_string(path).unwrap()
+    });
+    dir.write("ca.pem", &certificates.concat());
+    dir.write("secret.txt", "a secret of many letters");
+    let [url, meeting] =
+        [&target, &coordinator].map(|server| format!("rediss://127.0.0.1:{}", server.port));
+    let start = |words: &[&str]| {
+        let common = [
+            "--coordinator",
+            &meeting,
+            "--run",
+            "sealed",
+            "--tls-ca",
+            "ca.pem",
+        ];
+        let secret = ["--secret-file", "secret.txt"];
+        let mut command = dir.command(&[words, &common, &secret].concat());
+        command.env("LOADLINE_REDIS_PASSWORD", "hunter2");
+        command.env("LOADLINE_COORDINATOR_PASSWORD", "hunter3");
+        command.stdout(Stdio::null()).spawn().unwrap()
+    };
+    let own = [
+        "run", &url, "--agents", "2", "--rank", "0", "--lease", "30s",
+    ];
+    let load = [
+        "--workload",
+        "get",
+        "--keys",
+        "100",
+        "--ops",
+        "500",
+        "--json",
+        "out.json",
+    ];
+    let agents = [
+        start(&[own, load].concat()),
+        start(&["agent", "--rank", "1"]),
+    ];
+    for mut agent in agents {
+        assert!(agent.wait().unwrap().success());
+    }
+    let record = record(&dir);
+    assert_eq!((record.agents.len(), record.cases[0].ops), (2, 1_000));
+    assert!(!dir.read("out.json").contains("hunter"));
 }
