@@ -539,3 +539,53 @@ fn wording(attempt: &Attempt) -> String {
         Role::Closed => "a closed loop, as at the beginning".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_disturbed_machine_of_several_counts() {
+        let round = record::RoundSummary {
+            client_cpu_wait: Some(0.02),
+            ..record::RoundSummary::default()
+        };
+        let case = record::Case {
+            duration_ns: 300_000_000,
+            rounds: vec![round],
+            ..record::Case::default()
+        };
+        let pauses = |count, total_ns, others_ns, real_time| CpuPauses {
+            real_time,
+            count,
+            total_ns,
+            longest_ns: total_ns,
+            others_ns,
+            stolen_ns: Some(6_000_000),
+            ..CpuPauses::default()
+        };
+        let calm = (pauses(0, 0, Some(3_000_000), true), 300_000_000);
+        let alone = Seen::of(&case, [calm].into_iter());
+        assert_eq!(
+            (alone.waited, alone.machine.others),
+            (Some(0.02), Some(0.01))
+        );
+        // With pauses, the host's time would be counted twice.
+        assert_eq!((alone.machine.pauses, alone.machine.stolen), (0, None));
+        let others = [
+            (pauses(2, 4_000_000, None, true), 300_000_000),
+            (pauses(1, 1_000_000, Some(60_000_000), false), 200_000_000),
+        ];
+        let all = Seen::of(&case, [calm].into_iter().chain(others)).machine;
+        let expected = Machine {
+            duration: Duration::from_millis(300),
+            pauses: 3,
+            paused: Duration::from_millis(4),
+            longest_pause: Duration::from_millis(4),
+            stolen: Some(0.03),
+            others: Some(0.3),
+            server_waited: None,
+        };
+        assert_eq!(all, expected);
+    }
+}

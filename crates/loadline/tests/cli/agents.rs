@@ -606,6 +606,12 @@ fn agents_are_added_to_a_search_and_its_trials_are_those_of_the_most() {
     assert_eq!(answer.lower.map_or(0.0, |lower| lower.rate), best.rate);
     for agent in &record.agents {
         assert_eq!(agent.cases.len(), record.cases.len());
+        // The machine of each was watched in each trial.
+        let watched = agent.cases.iter().all(|case| {
+            let pauses = case.cpu_pauses;
+            pauses.is_some_and(|pauses| pauses.others_ns.is_some())
+        });
+        assert!(watched, "{agent:?}");
     }
     assert!(text.contains("2 agents carried"), "{text}");
     assert!(site.target.says("DBSIZE", ":0"));

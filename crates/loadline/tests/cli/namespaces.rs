@@ -272,7 +272,9 @@ fn killed_agent_in_a_namespace_makes_the_run_incomplete() {
         let rank = 1 + kill % (AGENTS - 1);
         network.run = format!("net-{kill}");
         let words = ["--rate", "800", "--duration", "60s", "--lease", lease];
-        let mut agents = network.start_all(&words);
+        // The keys of the agents that were killed before.
+        let keys = ["--allow-non-empty"];
+        let mut agents = network.start_all(&[&words[..], &keys].concat());
         network.measures(&mut agents);
         let mut killed = agents.remove(rank);
         signal(killed.id(), "KILL");
