@@ -211,7 +211,8 @@ impl<'p> Batch<'p> {
                 lost.push((unit, error.clone()));
                 continue;
             }
-            match Refusal::of(&outcomes, &group.node) {
+            let own = outcomes.len() - self.plan.units()[unit].waits();
+            match Refusal::of(&outcomes[..own], &group.node) {
                 None => self.fates[unit].state = UnitState::Done(outcomes),
                 Some(refusal) => self.refused(unit, refusal, outcomes),
             }

@@ -101,20 +101,9 @@ impl Cluster {
     /// [`Error::Usage`] otherwise. The commands of a pipeline go to their nodes at the same time; commands on one
     /// slot are executed in their order.
     pub async fn run<Q: Request>(&self, request: Q) -> Q::Output {
-        let mut second_try = false;
-        loop {
-            // Nothing of the request is borrowed while it waits, so it need not be `Sync`.
-            let plan = self.shared.plan(&request, second_try);
-            let outcomes = match plan {
-                Ok(plan) => self.shared.execute(&plan).await,
-                Err(error) => return request.decode(&mut Failed(error)),
-            };
-            let output = request.decode(&mut Collected::new(outcomes));
-            if second_try || !request.wants_second_try(&output) {
-                return output;
-            }
-            second_try = true;
-        }
+        let hub = &self.shared;
+        let plan = |request: &Q, second_try| hub.plan(request, second_try);
+        hub.run(request, plan, |node| hub.connection(node)).await
     }
 
     node_methods!();
@@ -239,14 +228,42 @@ impl Hub {
         Plan::new(request, second_try, &self.topology(), self.turn())
     }
 
+    /// Cuts a request by `plan` and sends it on the connections of `connect`.
+    pub(super) async fn run<Q: Request>(
+        self: &Arc<Self>,
+        request: Q,
+        plan: impl Fn(&Q, bool) -> Result<Plan, Error>,
+        mut connect: impl FnMut(&Node) -> Connection,
+    ) -> Q::Output {
+        let mut second_try = false;
+        loop {
+            // Nothing of the request is borrowed while it waits, so it need not be `Sync`.
+            let plan = plan(&request, second_try);
+            let outcomes = match plan {
+                Ok(plan) => self.execute(&plan, &mut connect).await,
+                Err(error) => return request.decode(&mut Failed(error)),
+            };
+            let output = request.decode(&mut Collected::new(outcomes));
+            if second_try || !request.wants_second_try(&output) {
+                return output;
+            }
+            second_try = true;
+        }
+    }
+
     /// Sends a request in rounds until all of its commands are answered or given up.
-    async fn execute(self: &Arc<Self>, plan: &Plan) -> Vec<Outcome> {
+    async fn execute(
+        self: &Arc<Self>,
+        plan: &Plan,
+        connect: &mut impl FnMut(&Node) -> Connection,
+    ) -> Vec<Outcome> {
         let mut batch = Batch::new(plan, &self.plain.config, Instant::now());
         let mut waits = None;
         loop {
             let now = Instant::now();
             let groups = batch.groups(&self.topology(), self.plain.from, self.turn(), now);
-            let outcomes = self.send(&groups, batch.limit()).await;
+            let connections = groups.iter().map(|group| connect(&group.node)).collect();
+            let outcomes = self.send(&groups, connections, batch.limit()).await;
             for (group, outcomes) in groups.iter().zip(outcomes) {
                 batch.settle(group, outcomes);
             }
@@ -275,12 +292,13 @@ impl Hub {
         }
     }
 
-    /// Sends each group to its node, and waits for all of them until the limit.
-    async fn send(&self, groups: &[Group<'_>], limit: Option<Instant>) -> Vec<Vec<Outcome>> {
-        let connections: Vec<Connection> = groups
-            .iter()
-            .map(|group| self.connection(&group.node))
-            .collect();
+    /// Sends each group on the connection to its node, and waits for all of them until the limit.
+    async fn send(
+        &self,
+        groups: &[Group<'_>],
+        connections: Vec<Connection>,
+        limit: Option<Instant>,
+    ) -> Vec<Vec<Outcome>> {
         let mut runs: Vec<Running<'_, &Group<'_>>> = connections
             .iter()
             .zip(groups)
@@ -313,7 +331,7 @@ impl Hub {
         if let Some(connection) = connections.get(node) {
             return connection.clone();
         }
-        let connection = Connection::to_node(self.plain.node(node), &self.runtime);
+        let connection = Connection::to_node(self.plain.node(node), true, &self.runtime);
         connections.insert(node.clone(), connection.clone());
         connection
     }

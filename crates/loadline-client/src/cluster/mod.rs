@@ -38,6 +38,7 @@
 //! | `PING`, `ECHO`, `TIME`, `PUBLISH` and others without keys | on one node, in turn |
 //! | `SCAN` | `Cluster::scan` goes from master to master |
 //! | `INFO`, `CONFIG` and others about one node | nowhere; `Cluster::connection` connects to one |
+//! | `WAIT` | with the write before it, on a [`SlotConnection`] |
 //! | `BLPOP`, `WATCH` and others that block or change their connection | nowhere; `Cluster::dedicated` connects to the node of a key |
 
 /// The methods by which both clients of a cluster describe its nodes.
@@ -87,6 +88,8 @@ pub(crate) mod replies;
 mod route;
 pub(crate) mod scan;
 mod slot;
+#[cfg(feature = "tokio")]
+mod slot_connection;
 pub(crate) mod survey;
 #[cfg(test)]
 mod tests;
@@ -101,6 +104,9 @@ pub(crate) use refusal::Refusal;
 pub(crate) use route::routing_keys;
 pub use scan::Cursor;
 pub use slot::{SLOTS, slot_of};
+#[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+pub use slot_connection::SlotConnection;
 pub use topology::Node;
 
 /// The nodes that execute reads.

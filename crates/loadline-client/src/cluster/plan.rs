@@ -36,6 +36,8 @@ pub(crate) struct Unit {
     bytes: Range<usize>,
     summary: Summary,
     slot: u16,
+    /// The number of `WAIT` at its end.
+    waits: usize,
 }
 
 /// The units from which the replies to a part of the request come.
@@ -63,6 +65,17 @@ impl Plan {
         topology: &Topology,
         turn: u64,
     ) -> Result<Self, Error> {
+        let anywhere = topology.any_slot(turn);
+        Self::cut(request, second_try, topology, anywhere, false)
+    }
+
+    fn cut<Q: Request>(
+        request: &Q,
+        second_try: bool,
+        topology: &Topology,
+        anywhere: u16,
+        waits: bool,
+    ) -> Result<Self, Error> {
         let (mut wire, mut parts) = (Vec::new(), Vec::with_capacity(request.commands()));
         let mut requests = Requests::noting(&mut wire, second_try, &mut parts);
         request.encode(&mut requests);
@@ -78,12 +91,14 @@ impl Plan {
             wait: summary.wait,
             plain: true,
         };
-        let anywhere = topology.any_slot(turn);
         let mut start = 0;
         let mut parts = parts.into_iter();
         while let Some(part) = parts.next() {
             if part.meta.name == "MULTI" && !part.meta.flags.contains(Flags::DEDICATED) {
                 start = plan.transaction(start..part.end, &mut parts, anywhere)?;
+            } else if waits && matches!(part.meta.name, "WAIT" | "WAITAOF") {
+                plan.wait_for_replicas(part.end)?;
+                start = part.end;
             } else {
                 plan.command(&part.meta, start..part.end, topology, anywhere)?;
                 start = part.end;
@@ -135,6 +150,26 @@ impl Plan {
             }
         }
         answers
+    }
+
+    /// Cuts a request for a connection with one owner to the node of `slot`. A `WAIT` is a part of the unit before it, since it is
+    /// about the writes of its connection.
+    ///
+    /// # Errors
+    /// As for [`Plan::new`], and `Usage` for keys of another slot.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn on_slot<Q: Request>(
+        request: &Q,
+        second_try: bool,
+        slot: u16,
+    ) -> Result<Self, Error> {
+        let plan = Self::cut(request, second_try, &Topology::empty(), slot, true)?;
+        if plan.units.iter().any(|unit| unit.slot != slot) {
+            return Err(Error::Usage(
+                "the keys of a request are in another slot than that of the connection",
+            ));
+        }
+        Ok(plan)
     }
 
     /// Takes all commands up to `EXEC` as one unit; the end of its bytes.
@@ -199,11 +234,26 @@ impl Plan {
                     bytes: bytes.clone(),
                     summary,
                     slot,
+                    waits: 0,
                 }));
                 self.joined(join, first, Vec::new());
             }
             Route::Split(join, values) => self.split(bytes, summary, join, values),
         }
+        Ok(())
+    }
+
+    /// Adds a `WAIT` that ends at `end` to the last unit.
+    fn wait_for_replicas(&mut self, end: usize) -> Result<(), Error> {
+        let unit = self.units.last_mut().ok_or(Error::Usage(
+            "WAIT is about the writes before it, which must be in the same request",
+        ))?;
+        unit.bytes.end = end;
+        unit.waits += 1;
+        unit.summary.commands += 1;
+        // It needs no other state of the connection than the unit itself, so another connection can get both.
+        unit.summary.flags = unit.summary.flags.together(Flags::BLOCKS);
+        (self.reads, self.plain) = (false, false);
         Ok(())
     }
 
@@ -213,6 +263,7 @@ impl Plan {
             bytes,
             summary,
             slot,
+            waits: 0,
         });
     }
 
@@ -258,6 +309,7 @@ impl Plan {
                 bytes: start..self.wire.len(),
                 summary,
                 slot,
+                waits: 0,
             });
             places.push(keys);
         }
@@ -269,6 +321,11 @@ impl Unit {
     /// The slot of its keys, or a slot of the node that executes it.
     pub(crate) fn slot(&self) -> u16 {
         self.slot
+    }
+
+    /// The number of `WAIT` at its end, whose replies say nothing about its execution.
+    pub(crate) fn waits(&self) -> usize {
+        self.waits
     }
 
     /// Its commands as one.

@@ -12,7 +12,7 @@ use super::plan::Plan;
 use super::replies::Outcome;
 use super::topology::{Node, Topology};
 use super::{ReadFrom, slot_of};
-use crate::commands::{get, mset, rpush, set};
+use crate::commands::{get, mset, rpush, set, wait};
 use crate::request::Requests;
 use crate::{Address, Config, Error, Request, RetryPolicy};
 
@@ -104,6 +104,65 @@ fn texts(outcomes: &[Outcome]) -> Vec<String> {
         Err(error) => format!("maybe_executed: {}", error.maybe_executed()),
     };
     outcomes.iter().map(text).collect()
+}
+
+#[test]
+#[cfg(feature = "tokio")]
+fn wait_follows_its_write_to_another_node() {
+    let topology = map(&[("k", 0)]);
+    let request = (rpush("k", "v"), wait(1, Duration::from_millis(100)));
+    let plan = Plan::on_slot(&request, false, slot_of(b"k")).unwrap();
+    let now = Instant::now();
+    let mut batch = Batch::new(&plan, &config(RetryPolicy::Never), now);
+    let mut sent = Vec::new();
+    for first in [
+        error(format!("MOVED {} node1:7000", slot_of(b"k"))),
+        number(1),
+    ] {
+        for group in batch.groups(&topology, ReadFrom::Master, 0, now) {
+            sent.push((group.node.clone(), commands(&group).len()));
+            batch.settle(&group, vec![first.clone(), number(0)]);
+        }
+    }
+    assert_eq!(batch.next(now), Next::Finish);
+    assert_eq!(sent, [(node(0), 2), (node(1), 2)]);
+    let outcomes = batch.finish();
+    assert!(matches!(
+        outcomes[..],
+        [Ok(OwnedReply::Integer(1)), Ok(OwnedReply::Integer(0))]
+    ));
+}
+
+/// `SET` alone could be repeated by this policy, and the number of replicas would be about the second one.
+#[test]
+#[cfg(feature = "tokio")]
+fn write_with_a_wait_is_not_repeated_after_a_lost_connection() {
+    let topology = map(&[("k", 0)]);
+    let request = (set("k", "v"), wait(1, Duration::from_millis(100)));
+    let plan = Plan::on_slot(&request, false, slot_of(b"k")).unwrap();
+    let now = Instant::now();
+    let mut batch = Batch::new(&plan, &config(RetryPolicy::Idempotent), now);
+    let groups = batch.groups(&topology, ReadFrom::Master, 0, now);
+    batch.settle(&groups[0], vec![lost(true), lost(true)]);
+    assert_eq!(batch.next(now), Next::Finish);
+    assert_eq!(texts(&batch.finish()), ["maybe_executed: true"; 2]);
+}
+
+#[test]
+#[cfg(feature = "tokio")]
+fn wait_without_a_write_and_keys_of_another_slot_are_refused() {
+    let refused = |request: &dyn Fn() -> Result<Plan, Error>| request().unwrap_err().to_string();
+    let replicas = || wait(1, Duration::from_millis(1));
+    let slot = slot_of(b"k");
+    let alone = refused(&|| Plan::on_slot(&replicas(), false, slot));
+    assert!(alone.contains("the writes before it"), "{alone}");
+    let other = refused(&|| Plan::on_slot(&(set("other", 1), replicas()), false, slot));
+    assert!(other.contains("another slot"), "{other}");
+    let shared = refused(&|| {
+        let topology = map(&[("k", 0)]);
+        Plan::new(&(set("k", 1), replicas()), false, &topology, 0)
+    });
+    assert!(shared.contains("a connection of its own"), "{shared}");
 }
 
 #[test]

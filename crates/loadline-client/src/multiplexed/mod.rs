@@ -156,8 +156,8 @@ impl Connection {
 
     /// A connection to a node of a cluster, which is still to be made; requests wait for the next attempt.
     /// It lives as long as `runtime`, whichever runtime asks for it first.
-    pub(crate) fn to_node(config: Arc<Config>, runtime: &runtime::Handle) -> Self {
-        Self::start(config, true, runtime)
+    pub(crate) fn to_node(config: Arc<Config>, shared: bool, runtime: &runtime::Handle) -> Self {
+        Self::start(config, shared, runtime)
     }
 
     /// Starts the driver.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use loadline_client::cluster::{Cluster, ReadFrom};
+use loadline_client::cluster::{Cluster, ReadFrom, slot_of};
 use loadline_client::commands::*;
 use loadline_client::{Error, cmd};
 
@@ -134,6 +134,50 @@ fn replica_takes_over_from_a_master_that_is_killed() {
         }
         cluster.run(cmd::<()>("FLUSHALL")).await.unwrap();
         assert_eq!(cluster.run(dbsize()).await.unwrap(), 0);
+    });
+}
+
+/// It is moved, and then its master is killed.
+#[test]
+fn writes_with_a_wait_follow_their_slot() {
+    let mut servers = nodes::Cluster::start();
+    runtime().block_on(async {
+        let cluster = servers.builder().open().await.unwrap();
+        let mut connection = cluster.slot_connection("{lost}");
+        let both = |key: String| (incr(key), wait(1, Duration::from_secs(10)));
+        let (first, replicas) = connection.run(both("{lost}:first".into())).await;
+        assert_eq!((first.unwrap(), replicas.unwrap()), (1, 1));
+        let before = cluster.master_of("{lost}").unwrap();
+        servers.move_slot(slot_of(b"{lost}"));
+        let (moved, replicas) = connection.run(both("{lost}:moved".into())).await;
+        assert_eq!((moved.unwrap(), replicas.unwrap()), (1, 1));
+        let lost = cluster.master_of("{lost}").unwrap();
+        assert_ne!(lost, before, "the redirection was noted");
+        servers.kill(&lost);
+        let killed = Instant::now();
+        let mut sent = 0;
+        loop {
+            let key = format!("{{lost}}:{sent}");
+            let (done, replicas) = connection
+                .run((incr(key), wait(1, Duration::from_millis(1))))
+                .await;
+            sent += 1;
+            match done {
+                Ok(1) => {
+                    // The new master has lost its only replica.
+                    assert_eq!(replicas.unwrap(), 0);
+                    break;
+                }
+                Ok(more) => panic!("a write ran {more} times"),
+                Err(error) => assert!(killed.elapsed() < PATIENCE, "{error}"),
+            }
+        }
+        for n in 0..sent {
+            let value: Option<u32> = cluster.run(get(format!("{{lost}}:{n}"))).await.unwrap();
+            assert!(matches!(value, None | Some(1)), "{value:?}");
+        }
+        let shared = cluster.run(wait(1, Duration::from_millis(1))).await;
+        assert!(matches!(shared, Err(Error::Usage(_))), "{shared:?}");
     });
 }
 
