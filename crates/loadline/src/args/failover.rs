@@ -17,7 +17,7 @@ Examples:
   loadline failover cluster --fault kill --operations all
   loadline failover cluster --fault kill --rounds 8 --json before.json
   loadline failover replica --fault lag,kill --reads replica
-  loadline failover sentinel --fault partition --wait 1:100ms
+  loadline failover cluster --fault partition --wait 1:100ms
   loadline failover cluster --fault partition --min-replicas 1:2s
   loadline failover --client loadline,redis-py,go-redis --fault kill,cut
   loadline failover redis://localhost --watch --duration 2m
@@ -57,7 +57,8 @@ Writers send SET and INCR (or --operations) to new keys at a rate (open loop) be
 Then every key is read: the report says which acknowledged writes are lost, which writes were
 executed twice, and how long nobody could write. docs/failover.md explains audit and clocks.
 With --wait, a write counts as acknowledged if WAIT also confirms N replicas within T, and as
-unknown otherwise; each write takes a connection of a pool of 2 to 10.
+unknown otherwise; each write takes a connection of a pool of 2 to 10, or in a cluster the
+connection of its writer.
 With --client, drivers of `loadline clients` run at the same time, each in a process of its own
 that sends one INCR after the other, and are compared.
 With --watch, nothing is broken: the same load runs on a TARGET that runs already (redis://,

@@ -137,11 +137,11 @@ fn audits(answer: &Failover) -> Option<Section> {
         title: format!("{}: {}", trial.name(), effect(trial, &answer.topology)),
         rows: trial_rows(trial),
     });
-    let pool = answer
-        .pool
-        .map_or_else(String::new, |PoolSize { min, max }| {
-            format!(" with a pool of {min} to {max} connections")
-        });
+    let pool = match answer.pool {
+        Some(PoolSize { min, max }) => format!(" with a pool of {min} to {max} connections"),
+        None if answer.wait.is_some() => " with a connection of each writer".to_owned(),
+        None => String::new(),
+    };
     let wait = answer.wait.map_or_else(String::new, |wait| {
         format!(", each with {} in one request,", waiting(wait))
     });

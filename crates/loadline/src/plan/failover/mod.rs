@@ -131,8 +131,9 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
     };
     let rounds = args.rounds.unwrap_or(rounds);
     let wait = replicas::wait(args.wait.as_deref(), &topology)?;
-    // A WAIT is about the writes of its connection, and holds it up.
-    let pool = pool(args.workload, &topology)?.or(wait.map(|_| pool::Limits::default()));
+    // A WAIT is about the writes of its connection, and holds it up. In a cluster, each writer has a connection of its own.
+    let waits = wait.filter(|_| topology != Topology::Cluster);
+    let pool = pool(args.workload, &topology)?.or(waits.map(|_| pool::Limits::default()));
     let mut base = Plan::bare(&args.choices, around);
     base.tls = TlsFiles::given(&args.tls);
     base.targets.extend(watched.clone());
@@ -552,9 +553,11 @@ impl FailoverPlan {
             let time = duration_text(Duration::from_nanos(wait.timeout_ns));
             format!(", each with WAIT {}:{time},", wait.replicas)
         });
-        let pool = self.pool.map_or_else(String::new, |pool| {
-            format!(" with a pool of {} to {} connections", pool.min, pool.max)
-        });
+        let pool = match self.pool {
+            Some(pool) => format!(" with a pool of {} to {} connections", pool.min, pool.max),
+            None if self.wait.is_some() => " with a connection of each writer".to_owned(),
+            None => String::new(),
+        };
         format!(
             "{} writes per second ({kinds}) of {} writers{wait} through one loadline-client{pool}, seed {seed}",
             count_text(self.rate),

@@ -16,16 +16,11 @@ const LAG: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 /// The WAIT that `--wait` asks for.
 ///
 /// # Errors
-/// A usage error for an invalid value, for more replicas than a master has, or if the client has no connection for it.
+/// A usage error for an invalid value, or for more replicas than a master has.
 pub(super) fn wait(text: Option<&str>, topology: &Topology) -> Result<Option<Wait>, Failure> {
     let Some(text) = text else {
         return Ok(None);
     };
-    if *topology == Topology::Cluster {
-        return Err(Failure::usage(
-            "--wait: WAIT needs a pool, and loadline-client has no pool of connections to a cluster; use replica or sentinel.",
-        ));
-    }
     let (replicas, time) = counted("--wait", "1:100ms", text, topology, WAIT_TIME)?;
     Ok(Some(Wait {
         replicas,
@@ -84,7 +79,7 @@ fn counted(
     let most = of_master(topology);
     if most == 0 {
         return Err(Failure::usage(format!(
-            "{option}: `{topology}` has no replica; use replica or sentinel."
+            "{option}: `{topology}` has no replica; use replica, sentinel or cluster."
         )));
     }
     if !(1..=most).contains(&replicas) {

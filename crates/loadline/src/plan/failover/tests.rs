@@ -287,7 +287,7 @@ fn waits_reads_and_operations_that_a_topology_cannot_have_are_refused() {
             &["--wait", "1:100ms"][..],
             "--wait: `standalone` has no replica",
         ),
-        (&["cluster", "--wait", "1:100ms"], "WAIT needs a pool"),
+        (&["cluster", "--wait", "2:100ms"], "expected 1 replica"),
         (
             &["replica", "--wait", "2:100ms"],
             "invalid value `2:100ms`: expected 1 replica",
@@ -340,7 +340,7 @@ fn masters_refuse_writes_without_the_replicas_that_were_asked_for() {
 }
 
 #[test]
-fn wait_has_a_pool_because_it_holds_up_its_connection() {
+fn wait_has_connections_that_it_may_hold_up() {
     let plan = resolved(&["sentinel", "--wait", "2:100ms"]).unwrap();
     let wait = Wait {
         replicas: 2,
@@ -349,6 +349,8 @@ fn wait_has_a_pool_because_it_holds_up_its_connection() {
     assert_eq!(plan.wait, Some(wait));
     assert_eq!(plan.pool.map(|pool| (pool.min, pool.max)), Some((2, 10)));
     assert_eq!(plan.to_json()["wait"]["replicas"], 2);
+    let plan = resolved(&["cluster", "--wait", "1:100ms"]).unwrap();
+    assert!(plan.wait.is_some() && plan.pool.is_none());
 }
 
 #[test]

@@ -19,10 +19,11 @@ use loadline_client::pool;
 use loadline_client::{Error, OwnedReply, cmd};
 use loadline_load::pacing::{ArrivalProcess, Arrivals};
 use loadline_measure::failover::{Kind, Operation, Outcome, PoolUse, Read, Wait, WriteId};
+use tokio::sync::Mutex;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::exit::{Exit, Failure};
-use crate::systems::client::Connector;
+use crate::systems::client::{Connector, SharedConnection};
 use crate::systems::engines::resident_bytes;
 use crate::units::nanoseconds;
 use lender::Lender;
@@ -36,6 +37,8 @@ const GRACE: Duration = Duration::from_secs(12);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Interval between checks of a pool.
 const CHECK_EVERY: Duration = Duration::from_millis(10);
+/// Time limit for a write that waits for those before it on the connection of its writer, as for a connection of a pool.
+const TURN_PATIENCE: Duration = Duration::from_secs(5);
 /// Kinds of errors that are counted separately.
 const MOST_KINDS: usize = 32;
 
@@ -54,7 +57,7 @@ pub(crate) struct Writers {
     pub(crate) time: Duration,
     /// The pool through which they write; `None` if they share one connection.
     pub(crate) pool: Option<pool::Limits>,
-    /// The WAIT with each write, for which there is a pool.
+    /// The WAIT with each write, for which there is a pool, or in a cluster a connection of each writer.
     pub(crate) wait: Option<Wait>,
     /// The reads; `None` without any.
     pub(crate) reads: Option<Reading>,
@@ -147,7 +150,7 @@ impl Writers {
         };
         let writes = match pooled {
             Some(lender) => Way::Pool(lender),
-            None => Way::Shared(self.connector.shared().await?),
+            None => self.without_pool().await?,
         };
         let watches = self.kinds.contains(&Kind::Watch);
         let watching = match &writes {
@@ -165,6 +168,17 @@ impl Writers {
             watching,
             reads,
             channel: format!("{}messages", self.prefix),
+        })
+    }
+
+    async fn without_pool(&self) -> Result<Way, Error> {
+        Ok(match self.connector.shared().await? {
+            SharedConnection::Cluster(cluster) if self.wait.is_some() => {
+                let tags = self.tags.iter();
+                let slots = tags.map(|tag| Mutex::new(cluster.slot_connection(tag)));
+                Way::Slots(slots.collect())
+            }
+            shared => Way::Shared(shared),
         })
     }
 
