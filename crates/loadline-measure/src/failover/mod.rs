@@ -210,6 +210,19 @@ pub struct Failover {
     pub reads: Option<ReadFrom>,
     /// One for each fault.
     pub trials: Vec<Trial>,
+    /// Clients that took no part in a repetition of a fault, once for each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A client that took no part in one repetition of a fault, because its driver was not ready or did not reach the fault.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LeftOut {
+    /// The driver of the client.
+    pub client: String,
+    /// The fault, as [`Trial::fault_name`] returns it.
+    pub fault: String,
 }
 
 /// The size of a pool, in connections.
@@ -280,6 +293,17 @@ impl Failover {
     }
 }
 
+impl Fault {
+    /// The fault, with the durability where it matters.
+    #[must_use]
+    pub fn name_with(&self, durability: &str) -> String {
+        match self {
+            Self::Kill => format!("{self}, {durability}"),
+            _ => self.to_string(),
+        }
+    }
+}
+
 impl Trial {
     /// The client, if several are compared, and the fault.
     #[must_use]
@@ -293,10 +317,7 @@ impl Trial {
     /// The fault, with the durability where it matters.
     #[must_use]
     pub fn fault_name(&self) -> String {
-        match self.fault {
-            Fault::Kill => format!("{}, {}", self.fault, self.durability),
-            _ => self.fault.to_string(),
-        }
+        self.fault.name_with(&self.durability)
     }
 
     /// Acknowledged writes that are not in the server.

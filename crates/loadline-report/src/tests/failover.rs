@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use loadline_measure::Record;
 use loadline_measure::failover::{
-    Audit, Clocks, Failover, Fault, Gap, Kind, Loss, PoolSize, PoolUse, ReadFrom, Reads, Stale,
-    Timeline, Topology, Trial, Wait, WriteId,
+    Audit, Clocks, Failover, Fault, Gap, Kind, LeftOut, Loss, PoolSize, PoolUse, ReadFrom, Reads,
+    Stale, Timeline, Topology, Trial, Wait, WriteId,
 };
 use loadline_measure::record::Answer;
 
@@ -130,6 +130,7 @@ pub(super) fn record() -> Record {
         min_replicas: None,
         reads: None,
         trials: vec![kill, cut],
+        left_out: Vec::new(),
     });
     record
 }
@@ -230,6 +231,31 @@ fn clients_are_compared_by_fault_with_their_spread_and_in_words() {
         "two 2.0 fast repeated none of 20 INCRs whose reply was cut.",
         "one 1.0, black-hole: had no write acknowledged after the fault in 2 of 2 repetitions.",
         "two 2.0 fast, black-hole: executed 1 write twice.",
+    ] {
+        assert!(report.contains(part), "{part}\n{report}");
+    }
+}
+
+#[test]
+fn client_without_a_result_has_a_row_that_says_so() {
+    let mut record = compared();
+    if let Answer::Failover(answer) = &mut record.answer {
+        let left_out = |client: &str, fault: &str| LeftOut {
+            client: client.to_owned(),
+            fault: fault.to_owned(),
+        };
+        answer.left_out = vec![
+            left_out("one", "cut"),
+            left_out("three", "cut"),
+            left_out("three", "cut"),
+        ];
+    }
+    let decoded = Record::from_json(record.to_json_pretty().unwrap().as_bytes()).unwrap();
+    assert_eq!(decoded.answer, record.answer);
+    let report = one_line(&text(&record, &TERMINAL));
+    for part in [
+        "two 0 8 2 0 of 20 500 us 4.00 ms three - - - - - left out black-hole:",
+        "one 1.0, cut: left out of 1 of 3 repetitions.",
     ] {
         assert!(report.contains(part), "{part}\n{report}");
     }

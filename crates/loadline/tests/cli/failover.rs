@@ -10,7 +10,7 @@ use loadline_measure::record::Answer;
 
 use crate::children::nodes;
 use crate::redis::Redis;
-use crate::util::{Dir, Ended, signal, wait_until};
+use crate::util::{Dir, Ended, is_long, signal, wait_until};
 
 /// Runs `loadline failover` with a short load, and returns its answer and its report.
 #[track_caller]
@@ -196,6 +196,26 @@ fn partitioned_master_of_a_cluster_stops_accepting_writes_before_the_end() {
     assert!(trial.ambiguous() > 100, "{report}");
 }
 
+/// With `LOADLINE_LONG=1` also in a partition, which takes some seconds.
+#[test]
+fn wait_in_a_cluster_is_about_the_replica_of_the_slot() {
+    let words = "cluster --fault client-kill --wait 1:1s --duration 500ms";
+    let (closed, report) = answer(&words.split(' ').collect::<Vec<_>>());
+    let trial = &closed.trials[0];
+    assert_eq!((trial.lost(), closed.pool), (0, None), "{report}");
+    assert!(trial.acknowledged() > 100, "{report}");
+    assert!(trial.clocks.first_write_ns.is_some(), "{report}");
+    if is_long() {
+        let words = "cluster --fault partition --wait 1:50ms";
+        let (parted, report) = answer(&words.split(' ').collect::<Vec<_>>());
+        let trial = &parted.trials[0];
+        assert_eq!(trial.lost(), 0, "{report}");
+        let gone = |audit: &Audit| audit.unconfirmed - audit.unconfirmed_there;
+        assert!(total(trial, gone) > 0, "{report}");
+        assert!(trial.clocks.first_write_ns.is_some(), "{report}");
+    }
+}
+
 #[test]
 fn read_after_a_lost_write_is_stale() {
     let words =
@@ -282,12 +302,14 @@ fn faults_of_connections_lose_and_repeat_nothing() {
 }
 
 /// A driver of a connection of Bash for runs with faults. `repeater` sends an INCR again if its reply does not come, and
-/// `quitter` ends.
+/// `quitter` ends. `absent` ends before it is ready, and `silent` is never ready.
 const DRIVER: &str = r#"
 trap '' PIPE
 read -r config
 field() { [[ $config =~ \"$1\":\"?([^,\"]*) ]] && printf '%s' "${BASH_REMATCH[1]}"; }
 client=$(field client) prefix=$(field key_prefix) host=$(field host) port=$(field port)
+[[ $client == absent ]] && { echo 'no route to the server' >&2; exit 4; }
+[[ $client == silent ]] && read -r _
 exec {nap}<> <(:)
 connect() { exec 3<>"/dev/tcp/$host/$port"; }
 connect
@@ -316,14 +338,15 @@ while read -r _ time most _; do
 done
 "#;
 
-#[test]
-fn clients_are_compared_by_the_writes_that_they_repeat() {
+/// Compares loadline with these clients of the driver, by replies that are cut.
+#[track_caller]
+fn compared(names: &[&str]) -> (Failover, String) {
     let dir = Dir::new();
     let folder = dir.path().join("bash");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("driver.sh"), DRIVER).unwrap();
     let mut manifest = "language = \"Bash\"\ncommand = [\"bash\", \"driver.sh\"]\n".to_owned();
-    for name in ["once", "repeater", "quitter"] {
+    for name in names {
         manifest += &format!("[[client]]\nname = \"{name}\"\nmodes = [\"faults\"]\nresp = [2]\n");
     }
     std::fs::write(folder.join("driver.toml"), manifest).unwrap();
@@ -331,9 +354,15 @@ fn clients_are_compared_by_the_writes_that_they_repeat() {
     let report = dir.run(&words.split(' ').collect::<Vec<_>>()).succeeded();
     let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
     let record = Record::from_json(dir.read("out.json").as_bytes()).unwrap();
-    let Answer::Failover(answer) = &record.answer else {
+    let Answer::Failover(answer) = record.answer else {
         panic!("{:?}", record.answer);
     };
+    (answer, report)
+}
+
+#[test]
+fn clients_are_compared_by_the_writes_that_they_repeat() {
+    let (answer, report) = compared(&["once", "absent", "repeater", "quitter"]);
     let clients: Vec<&str> = answer
         .trials
         .iter()
@@ -362,8 +391,28 @@ fn clients_are_compared_by_the_writes_that_they_repeat() {
         format!("repeater 1 repeated {cuts} of {cuts} INCRs whose reply was cut."),
         "quitter 1, cut: had no write acknowledged after the fault in 1 of 1 repetition.".to_owned(),
         "quitter, cut: the client ended. driver quitter ended early (exit status: 3). It said: no reply".to_owned(),
+        "absent - - - - left out".to_owned(),
+        "absent, cut: left out. driver absent ended early (exit status: 4). It said: no route to the server".to_owned(),
     ] {
         assert!(report.contains(&part), "{part}\n{report}");
+    }
+}
+
+/// With `LOADLINE_LONG=1`, since a driver has 30 s to get ready.
+#[test]
+fn client_that_never_gets_ready_is_left_out_and_the_others_go_on() {
+    if !is_long() {
+        return;
+    }
+    let (answer, report) = compared(&["silent", "once"]);
+    let clients = answer.trials.iter();
+    let clients: Vec<&str> = clients.flat_map(|trial| trial.client.as_deref()).collect();
+    assert_eq!(clients, ["loadline", "once"], "{report}");
+    for part in [
+        "silent - - - - left out",
+        "silent, cut: left out. driver silent said nothing for 30 seconds.",
+    ] {
+        assert!(report.contains(part), "{part}\n{report}");
     }
 }
 
@@ -651,18 +700,23 @@ fn interrupt_leaves_neither_stopped_servers_nor_their_directories() {
     });
 }
 
-/// Whether a redis-server, which has its address in its title, is a master that was a replica before.
-fn was_promoted(pid: u32) -> bool {
+/// The answer of a redis-server, which has its address in its title; empty without one.
+fn asked(pid: u32, command: &str) -> String {
     let title = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let mut words = title.split_whitespace();
     let server = words.find_map(|word| TcpStream::connect(word.trim_end_matches('\0')).ok());
     let mut reply = [0; 4096];
     let count = server.and_then(|mut server| {
-        server.write_all(b"INFO replication\r\n").ok()?;
+        server.write_all(format!("{command}\r\n").as_bytes()).ok()?;
         // It is sent in one piece.
         server.read(&mut reply).ok()
     });
-    let info = String::from_utf8_lossy(&reply[..count.unwrap_or_default()]);
+    String::from_utf8_lossy(&reply[..count.unwrap_or_default()]).into_owned()
+}
+
+/// Whether a redis-server is a master that was a replica before.
+fn was_promoted(pid: u32) -> bool {
+    let info = asked(pid, "INFO replication");
     let second = info.split_once("second_repl_offset:");
     info.contains("role:master") && second.is_some_and(|(_, offset)| !offset.starts_with('-'))
 }
@@ -674,5 +728,56 @@ fn interrupt_in_a_partition_leaves_no_server_behind() {
         interrupted(&words, "a replica is promoted", |pids| {
             pids.iter().any(|pid| was_promoted(*pid))
         });
+    }
+}
+
+/// The bytes of the replication that a server has sent or received; `None` if it does not answer.
+fn offset(pid: u32) -> Option<u64> {
+    let info = asked(pid, "INFO replication");
+    let field = if info.contains("role:slave") {
+        "slave_repl_offset:"
+    } else {
+        "master_repl_offset:"
+    };
+    let line = info.lines().find_map(|line| line.strip_prefix(field))?;
+    line.trim().parse().ok()
+}
+
+#[test]
+fn interrupt_in_a_fault_of_a_server_leaves_no_server_behind() {
+    let says = |command, part| {
+        move |pids: &[u32]| pids.iter().any(|pid| asked(*pid, command).contains(part))
+    };
+    interrupted(
+        &["standalone", "--fault", "read-only"],
+        "the server is a replica",
+        says("ROLE", "slave"),
+    );
+    interrupted(
+        &["standalone", "--fault", "max-clients"],
+        "the server refuses clients",
+        says("PING", "max number of clients"),
+    );
+    interrupted(
+        &["cluster", "--fault", "slots-moved"],
+        "a slot is moving",
+        says("CLUSTER NODES", "->-"),
+    );
+    interrupted(
+        &["replica", "--fault", "lag"],
+        "the replica is behind",
+        |pids| {
+            let offsets = pids.iter().filter_map(|pid| offset(*pid));
+            let offsets: Vec<u64> = offsets.collect();
+            // As many bytes as a tenth of a second has.
+            matches!(offsets[..], [one, other] if one.abs_diff(other) > 20_000)
+        },
+    );
+    if rustix::process::geteuid().is_root() {
+        interrupted(
+            &["standalone", "--fault", "full-disk"],
+            "the disk is full",
+            says("INFO persistence", "aof_last_write_status:err"),
+        );
     }
 }

@@ -7,11 +7,12 @@ use super::effect;
 use crate::document::{Block, Cell, Column, Item, Row, RowGroup, Section, Table, Tone};
 
 /// Legend of the table.
-pub(super) const LEGEND: [&str; 5] = [
+pub(super) const LEGEND: [&str; 6] = [
     "lost: confirmed by a reply, and not in the server afterwards. unknown: ended with an error that leaves open whether the write was executed, or not at all. refused: ended with an error reply.",
     "twice: executed more than once, in all repetitions. Each INCR has a key of its own and is called once, so the client repeated it.",
     "first error: from the fault to the first error that the client raised to its caller; - if it raised none in one repetition.",
     "outage: the longest time between two acknowledged writes. A client has one call at a time, with pauses of 5 ms.",
+    "left out: the driver of the client was not ready, or did not reach the fault; the findings have the reason.",
     "Repetitions with different results: the median with the least and the greatest, such as 3 (1 to 5).",
 ];
 
@@ -92,18 +93,6 @@ pub(super) fn section(answer: &Failover) -> Option<Section> {
         words::plural(runs, "repetition")
     );
     let refuses = scores.iter().any(|score| score.refused.max > 0.0);
-    let mut groups: Vec<RowGroup> = Vec::new();
-    for score in &scores {
-        let title = title(score, &answer.topology);
-        let row = row(score, refuses);
-        match groups.last_mut().filter(|group| group.title == title) {
-            Some(group) => group.rows.push(row),
-            None => groups.push(RowGroup {
-                title,
-                rows: vec![row],
-            }),
-        }
-    }
     let mut columns = vec![
         Column::text("client", 0),
         Column::figure("lost", 0),
@@ -117,14 +106,19 @@ pub(super) fn section(answer: &Failover) -> Option<Section> {
     }
     let table = Table {
         caption: heading.clone(),
+        groups: groups(answer, &scores, &columns),
         columns,
-        groups,
     };
     let mut sentences: Vec<Item> = Vec::new();
     for score in of_cut(&scores) {
         sentences.push(about_cuts(answer, score));
     }
     sentences.extend(scores.iter().filter_map(|score| about_end(answer, score)));
+    sentences.extend(
+        scores
+            .iter()
+            .filter_map(|score| about_absence(answer, score)),
+    );
     let versions = answer.clients.iter();
     let versions = versions.map(|(driver, name)| format!("{driver}: {name}"));
     let versions = format!("{}.", versions.collect::<Vec<_>>().join("; "));
@@ -134,6 +128,40 @@ pub(super) fn section(answer: &Failover) -> Option<Section> {
         Block::List(sentences),
     ];
     Section::new(&heading, blocks)
+}
+
+/// The rows by fault: a row for each client with a result, and then those that were left out of every repetition.
+fn groups(answer: &Failover, scores: &[Score<'_>], columns: &[Column]) -> Vec<RowGroup> {
+    let of_fault = scores.chunk_by(|one, next| one.name == next.name);
+    let groups = of_fault.map(|scores| {
+        let mut rows: Vec<Row> = scores.iter().map(|score| row(score, columns)).collect();
+        let mut absent: Vec<&str> = Vec::new();
+        for one in &answer.left_out {
+            let is_known = absent.contains(&one.client.as_str())
+                || scores.iter().any(|score| score.client == one.client);
+            if one.fault == scores[0].name && !is_known {
+                absent.push(&one.client);
+                rows.push(absent_row(&one.client, columns));
+            }
+        }
+        RowGroup {
+            title: title(&scores[0], &answer.topology),
+            rows,
+        }
+    });
+    groups.collect()
+}
+
+/// The row of a client without a result.
+fn absent_row(driver: &str, columns: &[Column]) -> Row {
+    let mut cells = vec![super::shown(None); columns.len()];
+    cells[0] = row_name(driver).into();
+    // The widest column, so that no other one has to leave a narrow page.
+    cells[columns.len() - 1] = Cell::new(Tone::Bad, "left out");
+    Row {
+        cells,
+        ..Row::default()
+    }
 }
 
 /// The fault, by one of its repetitions.
@@ -154,7 +182,7 @@ fn row_name(driver: &str) -> String {
     }
 }
 
-fn row(score: &Score<'_>, refuses: bool) -> Row {
+fn row(score: &Score<'_>, columns: &[Column]) -> Row {
     let twice = match score.fault() {
         Fault::Cut => format!("{} of {}", score.twice, score.faults),
         _ => score.twice.to_string(),
@@ -179,7 +207,7 @@ fn row(score: &Score<'_>, refuses: bool) -> Row {
         super::shown(score.detection_ns.map(times)),
         super::shown(outage),
     ];
-    if refuses {
+    if columns.len() > cells.len() {
         cells.insert(3, counts(score.refused).into());
     }
     Row {
@@ -226,6 +254,20 @@ fn about_cuts(answer: &Failover, score: &Score<'_>) -> Item {
             format!("{name} repeated {twice} of {all} INCRs whose reply was cut."),
         ),
     }
+}
+
+/// That a client was left out of some of the repetitions.
+fn about_absence(answer: &Failover, score: &Score<'_>) -> Option<Item> {
+    let left_out = answer.left_out.iter();
+    let missing = left_out
+        .filter(|one| one.client == score.client && one.fault == score.name)
+        .count() as u64;
+    (missing > 0).then(|| {
+        let name = name(answer, score);
+        let all = words::plural(score.runs + missing, "repetition");
+        let text = format!("{name}, {}: left out of {missing} of {all}.", score.name);
+        Item::new(Tone::Bad, text)
+    })
 }
 
 /// That no write was acknowledged any more, or that writes were repeated although no reply was cut.

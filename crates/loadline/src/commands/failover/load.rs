@@ -22,27 +22,33 @@ pub(super) struct Load<'p> {
     driven: Option<(&'p Driver, Running)>,
 }
 
-/// The loads of a trial. Must be called on the main thread, since drivers are tied to it.
+/// The clients whose driver did not get ready, each with the reason.
+type Absent<'p> = Vec<(&'p str, Failure)>;
+
+/// The loads of a trial, and the clients that are absent from it. Must be called on the main thread, since drivers are tied to it.
 ///
 /// # Errors
-/// If a proxy or a driver cannot be started.
+/// If a proxy cannot be started, or no driver, and on an interrupt.
 pub(super) fn loads<'p>(
     plan: &'p FailoverPlan,
     trial: &TrialPlan,
     site: &Site,
     prefix: &str,
     control: &Control,
-) -> Result<Vec<Load<'p>>, Failure> {
+) -> Result<(Vec<Load<'p>>, Absent<'p>), Failure> {
     if plan.clients.is_empty() {
         let path = path(trial, site)?;
         let writers = writers(plan, trial, site, path.as_ref(), prefix.to_owned())?;
-        return Ok(vec![Load {
+        let driven = None;
+        let load = Load {
             writers,
             path,
-            driven: None,
-        }]);
+            driven,
+        };
+        return Ok((vec![load], Vec::new()));
     }
-    let loads = plan.clients.iter().map(|driver| {
+    let (mut loads, mut absent) = (Vec::new(), Vec::new());
+    for driver in &plan.clients {
         let path = path(trial, site)?;
         let prefix = format!("{prefix}{}:", driver.name);
         let writers = writers(plan, trial, site, None, prefix)?;
@@ -53,14 +59,24 @@ pub(super) fn loads<'p>(
             sentinel: site.sentinels(),
             ..Config::with_faults(driver, server, writers.key_prefix(0, 0))
         };
-        let running = Running::start(driver, &config, control)?;
-        Ok(Load {
-            writers,
-            path,
-            driven: Some((driver, running)),
-        })
-    });
-    loads.collect()
+        match Running::start(driver, &config, control) {
+            Ok(running) => loads.push(Load {
+                writers,
+                path,
+                driven: Some((driver, running)),
+            }),
+            Err(failure) if control.interrupted() => return Err(failure),
+            // The others go on.
+            Err(failure) => absent.push((driver.name.as_str(), failure)),
+        }
+    }
+    match absent.pop() {
+        Some((_, failure)) if loads.is_empty() => Err(failure),
+        last => {
+            absent.extend(last);
+            Ok((loads, absent))
+        }
+    }
 }
 
 fn path(trial: &TrialPlan, site: &Site) -> Result<Option<FaultyPath>, Failure> {

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use loadline_load::Control;
 use loadline_measure::failover::{
-    Events, Failover, Fault, History, PoolSize, PoolUse, Trial, audit, clocks, errors,
+    Events, Failover, Fault, History, LeftOut, PoolSize, PoolUse, Trial, audit, clocks, errors,
     outage_began, reads, timeline,
 };
 use loadline_measure::gate;
@@ -101,6 +101,7 @@ fn measure(
             min_replicas: plan.min_replicas,
             reads: plan.reads.clone(),
             trials: Vec::new(),
+            left_out: Vec::new(),
         };
         let mut events = plan.history.as_ref().map(|_| Events::default());
         let result = match plan.watched() {
@@ -139,7 +140,8 @@ fn trials(
             drop(servers.take());
         }
         match one_trial(plan, trial, &mut servers, &prefix, session) {
-            Ok(all) => {
+            Ok((all, left_out)) => {
+                answer.left_out.extend(left_out);
                 for (audited, history, client) in all {
                     if let Some(events) = events {
                         events.add(&audited.name(), &history);
@@ -169,7 +171,7 @@ fn one_trial(
     servers: &mut Option<Site>,
     prefix: &str,
     session: &mut Session<'_>,
-) -> Result<Vec<Audited>, Failure> {
+) -> Result<(Vec<Audited>, Vec<LeftOut>), Failure> {
     let control = &session.shell.control;
     let site = match servers {
         Some(site) => site,
@@ -180,11 +182,16 @@ fn one_trial(
     if !known.iter().any(|one| one.subject == subject) {
         known.extend(site.environment(&subject));
     }
-    let mut loads = loads(plan, trial, site, prefix, control)?;
+    let (mut loads, absent) = loads(plan, trial, site, prefix, control)?;
     let (happened, written) = written(&mut loads, trial, site, control)?;
     if control.interrupted() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
+    let findings = &mut session.record.findings;
+    let absent = absent.iter();
+    let mut left_out: Vec<LeftOut> = absent
+        .map(|(driver, why)| leave_out(driver, trial, why, findings))
+        .collect();
     let mut all = Vec::new();
     for (load, (start, written)) in loads.into_iter().zip(written) {
         // A fault of the path happens at a write, and is known once the load has ended.
@@ -196,21 +203,35 @@ fn one_trial(
             (Some(Ok(seen)), _) => seen,
             // A slow client leaves the others their results.
             (Some(Err(failure)), Some((driver, _))) => {
-                let finding = format!("{driver}, {}: left out. {failure}", trial.fault);
-                session.record.findings.push(finding.replace('\n', " "));
+                left_out.push(leave_out(driver, trial, &failure, findings));
                 continue;
             }
             (Some(Err(failure)), None) => return Err(failure),
         };
         if let (Some(why), Some((driver, _))) = (&written.ending, &client) {
             let finding = format!("{driver}, {}: the client ended. {why}", trial.fault);
-            session.record.findings.push(finding);
+            findings.push(finding);
         }
         let (mut trial, history) = audited(&load.ended(site)?, trial, start, &happened, written)?;
         trial.client = client.as_ref().map(|(driver, _)| driver.clone());
         all.push((trial, history, client));
     }
-    Ok(all)
+    Ok((all, left_out))
+}
+
+/// Notes that a client has no result in a trial, with the reason as a finding.
+fn leave_out(
+    driver: &str,
+    trial: &TrialPlan,
+    why: &Failure,
+    findings: &mut Vec<String>,
+) -> LeftOut {
+    let finding = format!("{driver}, {}: left out. {why}", trial.fault);
+    findings.push(finding.replace('\n', " "));
+    LeftOut {
+        client: driver.to_owned(),
+        fault: trial.fault.name_with(&trial.durability.to_string()),
+    }
 }
 
 /// Starts the servers of a trial.
