@@ -204,6 +204,7 @@ class NodeRedis {
     };
     const here = { host: config.host, port: config.port, ...settings.socket };
     const { master, addresses } = config.sentinel ?? {};
+    const { database, ...ofNode } = common;
     this.make = () => {
       const client = config.sentinel
         ? this.redis.createSentinel({
@@ -212,7 +213,9 @@ class NodeRedis {
             nodeClientOptions: common,
             RESP: config.resp,
           })
-        : this.redis.createClient({ ...common, RESP: config.resp, socket: here });
+        : config.cluster
+          ? this.redis.createCluster({ rootNodes: [{ socket: here }], defaults: ofNode, RESP: config.resp })
+          : this.redis.createClient({ ...common, RESP: config.resp, socket: here });
       client.on("error", () => {});
       return client;
     };
@@ -225,7 +228,8 @@ class NodeRedis {
   async connect() {
     const client = this.make();
     await client.connect();
-    await client.ping();
+    // A cluster has no PING, and its connections have answered.
+    await client.ping?.();
     return client;
   }
 

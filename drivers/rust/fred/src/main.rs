@@ -8,7 +8,7 @@ use driver_harness::{
     About, Block, Config, Driver, Failed, Mode, Operation, idle, run_tasks, runtime, serve,
 };
 use fred::prelude::{
-    Builder, Client, ClientLike, Error, ErrorKind, KeysInterface, ReconnectPolicy,
+    Builder, Client, ClientLike, Error, ErrorKind, KeysInterface, ReconnectPolicy, ServerConfig,
 };
 use fred::types::RespVersion;
 use tokio::runtime::Runtime;
@@ -28,6 +28,13 @@ struct Fred {
 
 fn connect(config: &Config, runtime: &Runtime) -> anyhow::Result<Client> {
     let mut settings = fred::prelude::Config::from_url(&config.url())?;
+    if let Some(sentinels) = &config.sentinel {
+        let addresses = sentinels.addresses.iter();
+        let addresses = addresses.map(|one| (one.host.clone(), one.port)).collect();
+        settings.server = ServerConfig::new_sentinel(addresses, sentinels.master.as_str());
+    } else if config.cluster {
+        settings.server = ServerConfig::new_clustered(vec![(config.host.clone(), config.port)]);
+    }
     settings.version = if config.resp == 3 {
         RespVersion::RESP3
     } else {

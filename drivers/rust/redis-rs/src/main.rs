@@ -64,6 +64,17 @@ impl Entrance {
     }
 }
 
+/// The client of a cluster, with the times of [`recommended`] where they are asked for.
+fn cluster(url: &str, is_recommended: bool) -> RedisResult<ClusterClient> {
+    let mut builder = ClusterClient::builder([url]);
+    if is_recommended {
+        builder = builder
+            .connection_timeout(Duration::from_secs(5))
+            .response_timeout(Duration::from_secs(2));
+    }
+    builder.build()
+}
+
 /// Sets what the example of "Timeouts" in the documentation of redis-rs sets. A client of sentinels has no setting for the time to
 /// connect: <https://redis.io/docs/latest/develop/clients/rust/connect/>
 fn recommended(connection: &redis::Connection) -> RedisResult<()> {
@@ -102,7 +113,7 @@ impl RedisRs {
             sentinel: sentinel(config)?,
             is_recommended,
         };
-        let cluster = || ClusterClient::new([url.as_str()]);
+        let cluster = || cluster(&url, is_recommended);
         let mut options = Vec::new();
         if is_recommended {
             options.push("recommended");

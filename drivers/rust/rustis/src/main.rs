@@ -7,7 +7,7 @@ use anyhow::bail;
 use driver_harness::{
     About, Block, Config, Driver, Failed, Mode, Operation, idle, run_tasks, runtime, serve,
 };
-use rustis::client::{BatchPreparedCommand, Client};
+use rustis::client::{BatchPreparedCommand, Client, ClusterConfig, SentinelConfig, ServerConfig};
 use rustis::commands::StringCommands;
 use rustis::resp::BulkString;
 use rustis::{Error, ErrorKind, RedisErrorKind, Result as RustisResult};
@@ -26,10 +26,27 @@ struct Rustis {
     held: Vec<Client>,
 }
 
+/// The settings of a connection, with the defaults of rustis.
+fn settings(config: &Config) -> RustisResult<rustis::client::Config> {
+    let mut settings: rustis::client::Config = config.url().parse()?;
+    if let Some(sentinels) = &config.sentinel {
+        let addresses = sentinels.addresses.iter();
+        let mut server = SentinelConfig::default();
+        server.instances = addresses.map(|one| (one.host.clone(), one.port)).collect();
+        server.service_name.clone_from(&sentinels.master);
+        settings.server = ServerConfig::Sentinel(server);
+    } else if config.cluster {
+        let mut server = ClusterConfig::default();
+        server.nodes = vec![(config.host.clone(), config.port)];
+        settings.server = ServerConfig::Cluster(server);
+    }
+    Ok(settings)
+}
+
 impl Rustis {
     fn open(config: &Config) -> anyhow::Result<(Self, About)> {
         let runtime = runtime()?;
-        let client = runtime.block_on(Client::connect(config.url()))?;
+        let client = runtime.block_on(Client::connect(settings(config)?))?;
         let about = About {
             client: "rustis",
             version: driver_harness::locked_version!("rustis"),
@@ -91,7 +108,8 @@ impl Driver for Rustis {
     }
 
     fn connect_another(&mut self) -> anyhow::Result<()> {
-        let connected = self.runtime.block_on(Client::connect(self.config.url()))?;
+        let settings = settings(&self.config)?;
+        let connected = self.runtime.block_on(Client::connect(settings))?;
         self.held.push(connected);
         Ok(())
     }

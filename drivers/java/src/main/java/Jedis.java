@@ -8,6 +8,7 @@ import redis.clients.jedis.ConnectionPoolConfig;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
+import redis.clients.jedis.JedisCluster;
 import redis.clients.jedis.JedisPooled;
 import redis.clients.jedis.JedisSentineled;
 import redis.clients.jedis.RedisProtocol;
@@ -43,8 +44,12 @@ final class Jedis implements Client {
     }
 
     private UnifiedJedis connect(JedisClientConfig settings, ConnectionPoolConfig pool) {
+        HostAndPort server = new HostAndPort(config.host(), config.port());
+        if (config.isCluster()) {
+            return new JedisCluster(Set.of(server), settings, pool);
+        }
         if (config.sentinels() == null) {
-            return new JedisPooled(new HostAndPort(config.host(), config.port()), settings, pool);
+            return new JedisPooled(server, settings, pool);
         }
         Set<HostAndPort> sentinels = config.sentinels().places().stream()
                 .map(place -> new HostAndPort(place.host(), place.port()))

@@ -7,6 +7,10 @@ import io.lettuce.core.RedisURI;
 import io.lettuce.core.SocketOptions;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.async.RedisAsyncCommands;
+import io.lettuce.core.api.sync.RedisStringCommands;
+import io.lettuce.core.cluster.ClusterClientOptions;
+import io.lettuce.core.cluster.ClusterTopologyRefreshOptions;
+import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.protocol.CommandType;
 import io.lettuce.core.protocol.ProtocolVersion;
 import java.time.Duration;
@@ -21,8 +25,10 @@ import java.util.concurrent.TimeUnit;
 /** Lettuce: calls that share a connection, of which a thread of netty reads and writes. Keys and values are strings, as by default. */
 final class Lettuce implements Client {
     private final Config config;
-    private final RedisClient client;
-    private final StatefulRedisConnection<String, String> connection;
+    private RedisClient client;
+    /** Null for a cluster, which has only runs with faults. */
+    private StatefulRedisConnection<String, String> connection;
+    private final RedisStringCommands<String, String> commands;
     /** Begins calls of an open loop that are not due yet. */
     private final ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor();
     private final List<StatefulRedisConnection<String, String>> held = new ArrayList<>();
@@ -41,14 +47,21 @@ final class Lettuce implements Client {
         } else if (config.password() != null) {
             uri.withPassword(config.password().toCharArray());
         }
-        ClientOptions.Builder options = ClientOptions.builder()
-                .protocolVersion(config.resp() == 3 ? ProtocolVersion.RESP3 : ProtocolVersion.RESP2);
+        ClientOptions.Builder options = config.isCluster() ? ClusterClientOptions.builder() : ClientOptions.builder();
+        options.protocolVersion(config.resp() == 3 ? ProtocolVersion.RESP3 : ProtocolVersion.RESP2);
         if (config.isRecommended()) {
             recommend(uri, options);
         }
-        client = RedisClient.create(uri.build());
-        client.setOptions(options.build());
-        connection = connect();
+        if (options instanceof ClusterClientOptions.Builder ofCluster) {
+            RedisClusterClient cluster = RedisClusterClient.create(uri.build());
+            cluster.setOptions(ofCluster.build());
+            commands = cluster.connect().sync();
+        } else {
+            client = RedisClient.create(uri.build());
+            client.setOptions(options.build());
+            connection = connect();
+            commands = connection.sync();
+        }
     }
 
     /**
@@ -65,6 +78,12 @@ final class Lettuce implements Client {
                 .build();
         options.socketOptions(SocketOptions.builder().keepAlive(keepAlive).build());
         options.replayFilter(command -> command.getType() == CommandType.INCR);
+        if (options instanceof ClusterClientOptions.Builder ofCluster) {
+            ofCluster.topologyRefreshOptions(ClusterTopologyRefreshOptions.builder()
+                    .enableAllAdaptiveRefreshTriggers()
+                    .adaptiveRefreshTriggersTimeout(Duration.ofSeconds(30))
+                    .build());
+        }
     }
 
     private StatefulRedisConnection<String, String> connect() {
@@ -176,7 +195,7 @@ final class Lettuce implements Client {
 
     @Override
     public void increment(String key) {
-        connection.sync().incr(key);
+        commands.incr(key);
     }
 
     @Override
