@@ -192,7 +192,7 @@ interface Client
 /** phpredis, an extension written in C. Its reads are false for a missing value and for most error replies. */
 final class PhpRedis implements Client
 {
-    private Redis $redis;
+    private Redis|RedisCluster $redis;
     private bool $isLost = false;
     private array $held = [];
 
@@ -201,8 +201,11 @@ final class PhpRedis implements Client
         $this->redis = $this->connect();
     }
 
-    private function connect(): Redis
+    private function connect(): Redis|RedisCluster
     {
+        if ($this->config['cluster'] ?? false) {
+            return $this->cluster();
+        }
         $redis = new Redis();
         $redis->connect(...$this->server());
         if ($this->config['password'] !== null) {
@@ -214,6 +217,13 @@ final class PhpRedis implements Client
         }
         $redis->ping();
         return $redis;
+    }
+
+    /** The cluster of the server, with the defaults of phpredis for its times. */
+    private function cluster(): RedisCluster
+    {
+        $seeds = ["{$this->config['host']}:{$this->config['port']}"];
+        return new RedisCluster(null, $seeds, 0, 0, false, $this->config['password']);
     }
 
     /** The host and the port of the server: those that the first sentinel that answers names, if there are any. */
@@ -298,7 +308,7 @@ final class PhpRedis implements Client
                 $this->refuse();
                 throw new RedisException('no reply');
             }
-        } catch (RedisException $error) {
+        } catch (RedisException | RedisClusterException $error) {
             $this->isLost = ($this->config['sentinel'] ?? null) !== null;
             throw $error;
         }
@@ -338,6 +348,10 @@ final class Predis implements Client
         ], fn (mixed $value): bool => $value !== null);
         $here = ['host' => $this->config['host'], 'port' => $this->config['port']];
         $sentinel = $this->config['sentinel'] ?? null;
+        if ($this->config['cluster'] ?? false) {
+            // It connects with the first call, since a cluster has no PING.
+            return new Predis\Client([$here], ['cluster' => 'redis', 'parameters' => $login]);
+        }
         $client = $sentinel === null
             ? new Predis\Client($here + $login)
             : new Predis\Client($sentinel['addresses'], [

@@ -29,10 +29,12 @@ class RedisRb < Driver
     redis
   end
 
-  # The server, or the sentinels that know it by its name.
+  # The server, a node of a cluster, or the sentinels that know it by its name.
   def place
     sentinel = @config["sentinel"]
-    return { host: @config["host"], port: @config["port"] } unless sentinel
+    here = { host: @config["host"], port: @config["port"] }
+    return { cluster: [here] } if @config["cluster"]
+    return here unless sentinel
 
     known = sentinel["addresses"].map { |one| { host: one["host"], port: one["port"] } }
     { host: sentinel["master"], sentinels: known, role: :master }
