@@ -1,5 +1,6 @@
 //! Which nodes are asked for the map of slots, in which order, and how often.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::topology::{Node, Topology};
@@ -92,7 +93,10 @@ impl Survey {
         turn: u64,
         is_connected: impl Fn(&Node) -> bool,
     ) -> Self {
-        let mut nodes: Vec<Node> = topology.nodes().cloned().collect();
+        // A replica that a redirection has named as a master is on the map twice, and a connection carries one question.
+        let mut seen = HashSet::new();
+        let nodes = topology.nodes().filter(|node| seen.insert(*node));
+        let mut nodes: Vec<Node> = nodes.cloned().collect();
         if !nodes.is_empty() {
             // The remainder is below the length.
             let first = turn % nodes.len() as u64;
@@ -154,8 +158,8 @@ mod tests {
         Node::new("node", port)
     }
 
-    #[test]
-    fn replica_of_a_lost_master_is_asked_first() {
+    /// Three masters, the first three nodes, each with a replica.
+    fn six_nodes() -> Topology {
         let entry = |port| OwnedReply::Array(vec![text("node"), OwnedReply::Integer(port)]);
         let range = |number: i64| {
             let (slot, nodes) = (OwnedReply::Integer(number), [number, number + 3]);
@@ -163,7 +167,25 @@ mod tests {
             OwnedReply::Array([&[slot.clone(), slot][..], &nodes].concat())
         };
         let ranges = OwnedReply::Array((1..=3).map(range).collect());
-        let topology = Topology::read(&ranges, &node(1)).unwrap();
+        Topology::read(&ranges, &node(1)).unwrap()
+    }
+
+    #[test]
+    fn replica_that_a_redirection_names_is_asked_once() {
+        let mut topology = six_nodes();
+        topology.moved(1, node(4));
+        for turn in 0..6 {
+            let mut survey = Survey::new(&topology, &[], turn, |asked| asked.port() == 4);
+            let mut asked = [survey.next().unwrap(), survey.next().unwrap()].concat();
+            assert!(survey.next().is_err());
+            asked.sort();
+            assert_eq!(asked, [1, 2, 3, 4, 5, 6].map(node));
+        }
+    }
+
+    #[test]
+    fn replica_of_a_lost_master_is_asked_first() {
+        let topology = six_nodes();
         let connected = |asked: &Node| [1, 3].contains(&asked.port());
         for turn in 0..4 {
             let mut survey = Survey::new(&topology, &[], turn, connected);
