@@ -90,9 +90,9 @@ impl SentinelChildren {
             children.sentinels.push(sentinel);
         }
         children.work_every(STARTING);
-        wait_for(&children.replicas, wanted, "master_link_status", "up")?;
+        wait_for(&mut children.replicas, wanted, "master_link_status", "up")?;
         let complete = format!("slaves={REPLICAS},sentinels={SENTINELS}");
-        wait_for(&children.sentinels, wanted, "master0", &complete)?;
+        wait_for(&mut children.sentinels, wanted, "master0", &complete)?;
         children.work_every(USUAL);
         Ok((master, children))
     }
@@ -153,7 +153,7 @@ fn monitor(host: &str, port: &str, down_after: Option<Duration>) -> String {
 
 /// Queries each server until this field of its INFO contains this text.
 fn wait_for(
-    children: &[Child],
+    children: &mut [Child],
     wanted: Wanted<'_>,
     field: &str,
     text: &str,
@@ -162,16 +162,26 @@ fn wait_for(
     for child in children {
         let mut admin = Admin::open(&Endpoint::local(child.server()))?;
         loop {
-            let info = admin.info(&[])?;
-            if info.get(field).is_some_and(|value| value.contains(text)) {
+            // On a busy machine, a reply can come later than the client waits for it.
+            let info = admin.info(&[]);
+            let reports = |value: &str| value.contains(text);
+            if info
+                .as_ref()
+                .is_ok_and(|info| info.get(field).is_some_and(reports))
+            {
                 break;
             }
             go_on(wanted.name, wanted.interrupt)?;
+            if let Some(failure) = child.has_ended() {
+                return Err(failure);
+            }
             if Instant::now() >= deadline {
-                return Err(Failure::unavailable(format!(
-                    "{}: {} did not report {text} within {PATIENCE:?}.",
-                    wanted.name, child.address
-                )));
+                return Err(info.err().unwrap_or_else(|| {
+                    Failure::unavailable(format!(
+                        "{}: {} did not report {text} within {PATIENCE:?}.",
+                        wanted.name, child.address
+                    ))
+                }));
             }
             thread::sleep(ASK_EVERY);
         }
