@@ -154,6 +154,17 @@ impl Connection {
         commands::release(&mut self.session, shared, &mut self.output, how);
     }
 
+    /// Replies to a MIGRATE that has ended.
+    pub(crate) fn end_migration(
+        &mut self,
+        shared: &mut Shared,
+        noted: u64,
+        refusal: Option<String>,
+    ) {
+        self.prepare_output(shared);
+        commands::reply_migrated(&mut self.session, shared, &mut self.output, noted, refusal);
+    }
+
     /// Executes requests that have waited.
     pub(crate) fn go_on(&mut self, shared: &mut Shared, others: &dyn Others) -> Result<(), Over> {
         self.take(&[], shared, others);
@@ -287,7 +298,12 @@ impl Connection {
             self.read(shared, buffer)?
         };
         // No one will read the reply.
-        if self.finished && matches!(self.session.waiting, Some(Waiting::ForKeys { .. })) {
+        let waiting = &self.session.waiting;
+        let is_waiting = matches!(
+            waiting,
+            Some(Waiting::ForKeys { .. } | Waiting::ForMigration { .. })
+        );
+        if self.finished && is_waiting {
             return Err(Over);
         }
         if bytes > 0 || self.paused {

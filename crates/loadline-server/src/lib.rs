@@ -33,6 +33,7 @@ mod listen;
 mod long_script;
 mod lookahead;
 mod memory;
+mod migration;
 mod monitor;
 mod notify;
 mod others;
@@ -51,6 +52,7 @@ mod stream;
 mod tls;
 mod tracking;
 mod waiting;
+mod waker;
 
 /// The version of Redis that the replies follow. Clients use it to decide which commands they can send.
 const REDIS_VERSION: &str = "7.0.15";
@@ -63,6 +65,7 @@ pub use server::Server;
 pub use settings::{DebugCommand, Eviction};
 #[cfg(feature = "slowdown")]
 pub use slowdown::Slowdown;
+pub use tls::{ClientCertificates, Tls, TlsFiles};
 
 /// The number of the database of a log that holds the libraries of functions, by name.
 pub const FUNCTION_DATABASE: usize = state::OWN_DATABASE;

@@ -15,7 +15,7 @@ use rustix::net::sockopt::{
 
 use crate::settings::{DebugCommand, Eviction};
 use crate::stream::Stream;
-use crate::tls::Encrypted;
+use crate::tls::{Encrypted, Tls};
 use crate::{Durability, Error};
 
 /// An address to listen on.
@@ -23,8 +23,8 @@ use crate::{Durability, Error};
 pub enum Listen {
     /// A TCP address; port 0 selects a free port.
     Tcp(SocketAddr),
-    /// A TCP address for encrypted connections, with the certificate of the server and the clients that it accepts.
-    Tls(SocketAddr, Arc<rustls::ServerConfig>),
+    /// A TCP address for encrypted connections, by [`ServerConfig::tls`].
+    Tls(SocketAddr),
     /// A unix socket, removed when the server ends.
     Unix(PathBuf),
 }
@@ -41,6 +41,8 @@ pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(300);
 pub struct ServerConfig {
     /// The addresses to listen on.
     pub listen: Vec<Listen>,
+    /// The certificates of encrypted connections. Without them, there are none.
+    pub tls: Option<Tls>,
     /// The password of the default user; without one, clients do not have to authenticate.
     pub password: Option<String>,
     /// The file of users that ACL LOAD reads and ACL SAVE writes. It is read at the start, and must be there.
@@ -79,6 +81,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             listen: Vec::new(),
+            tls: None,
             password: None,
             acl_file: None,
             max_clients: 10_000,
@@ -100,22 +103,23 @@ impl Default for ServerConfig {
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),
-    Tls(TcpListener, Arc<rustls::ServerConfig>),
+    Tls(TcpListener),
     Unix(UnixListener, PathBuf),
 }
 
 impl Listener {
-    pub(crate) fn bind(listen: &Listen, password: bool) -> Result<Self, Error> {
+    pub(crate) fn bind(listen: &Listen, config: &ServerConfig) -> Result<Self, Error> {
         let bound = match listen {
-            Listen::Tcp(address) | Listen::Tls(address, _)
-                if !password && !address.ip().is_loopback() =>
+            Listen::Tcp(address) | Listen::Tls(address)
+                if config.password.is_none() && !address.ip().is_loopback() =>
             {
                 return Err(Error::Unprotected { address: *address });
             }
             Listen::Tcp(address) => bind_tcp(*address).map(Self::Tcp),
-            Listen::Tls(address, config) => {
-                bind_tcp(*address).map(|listener| Self::Tls(listener, Arc::clone(config)))
-            }
+            Listen::Tls(_) if config.tls.is_none() => Err(io::Error::other(
+                "there is no certificate for its connections",
+            )),
+            Listen::Tls(address) => bind_tcp(*address).map(Self::Tls),
             Listen::Unix(path) => bind_unix(path).and_then(|listener| {
                 listener.set_nonblocking(true)?;
                 rustix::net::listen(&listener, BACKLOG)?;
@@ -124,20 +128,21 @@ impl Listener {
         };
         bound.map_err(|source| {
             let place = match listen {
-                Listen::Tcp(address) | Listen::Tls(address, _) => address.to_string(),
+                Listen::Tcp(address) | Listen::Tls(address) => address.to_string(),
                 Listen::Unix(path) => path.display().to_string(),
             };
             Error::Listen { place, source }
         })
     }
 
-    /// Accepts a connection; `WouldBlock` when none is waiting.
-    pub(crate) fn accept(&self) -> io::Result<Stream> {
+    /// Accepts a connection, an encrypted one with the certificate of `tls`; `WouldBlock` when none is waiting.
+    pub(crate) fn accept(&self, tls: Option<&Tls>) -> io::Result<Stream> {
         match self {
             Self::Tcp(listener) => accept_tcp(listener).map(Stream::Tcp),
-            Self::Tls(listener, config) => {
+            Self::Tls(listener) => {
                 let socket = accept_tcp(listener)?;
-                let encrypted = Encrypted::new(socket, Arc::clone(config));
+                let tls = tls.ok_or(io::ErrorKind::ConnectionAborted)?;
+                let encrypted = Encrypted::new(socket, Arc::clone(&tls.config));
                 Ok(Stream::Tls(Box::new(encrypted?)))
             }
             Self::Unix(listener, _) => {
@@ -150,7 +155,7 @@ impl Listener {
 
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Tcp(listener) | Self::Tls(listener, _) => listener.local_addr().ok(),
+            Self::Tcp(listener) | Self::Tls(listener) => listener.local_addr().ok(),
             Self::Unix(..) => None,
         }
     }
@@ -159,7 +164,7 @@ impl Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Tcp(listener) | Self::Tls(listener, _) => listener.as_fd(),
+            Self::Tcp(listener) | Self::Tls(listener) => listener.as_fd(),
             Self::Unix(listener, _) => listener.as_fd(),
         }
     }

@@ -52,6 +52,8 @@ pub(crate) enum Waiting {
     ForPause(Vec<Vec<u8>>),
     /// For a key.
     ForKeys { words: Vec<Vec<u8>>, at_end: AtEnd },
+    /// For another server that gets keys, in a request of so many bytes.
+    ForMigration { held_bytes: usize },
     /// The command found no data again.
     Unserved,
 }
@@ -62,6 +64,7 @@ impl Waiting {
             Self::ForPause(words) => words.iter().map(Vec::len).sum(),
             // The keys are held a second time.
             Self::ForKeys { words, .. } => 2 * words.iter().map(Vec::len).sum::<usize>(),
+            Self::ForMigration { held_bytes } => *held_bytes,
             Self::Unserved => 0,
         }
     }

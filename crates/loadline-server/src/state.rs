@@ -8,10 +8,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use loadline_resp::Protocol;
 use loadline_store::{Evicted, Keyspace, Victim, View};
 
+use crate::Error;
 use crate::acl::{Acl, DEFAULT};
 use crate::commands::{Interpreter, Libraries};
 use crate::long_script::LongScript;
 use crate::memory::Trimmer;
+use crate::migration::Migrations;
 use crate::monitor::Monitors;
 use crate::notify::{Noted, What};
 use crate::peer::{Origin, Peer};
@@ -21,8 +23,10 @@ use crate::session::{Replies, Session, Watch};
 use crate::settings::{DebugCommand, Settings};
 use crate::slow::Slow;
 use crate::stats::{Gone, Stats};
+use crate::tls::Tls;
 use crate::tracking::Tracking;
 use crate::waiting::{Release, Wait, WaitingClients};
+use crate::waker::Waker;
 
 /// The number of databases.
 pub(crate) const DATABASES: usize = 16;
@@ -40,6 +44,9 @@ pub(crate) struct Shared {
     /// The random id of this run: 40 hexadecimal digits.
     pub(crate) run_id: String,
     pub(crate) port: u16,
+    /// The certificates of encrypted connections, and their port.
+    pub(crate) tls: Option<Tls>,
+    pub(crate) tls_port: u16,
     /// The time of this turn of the event loop, in milliseconds since the Unix epoch.
     pub(crate) now: u64,
     pub(crate) clients: usize,
@@ -47,6 +54,9 @@ pub(crate) struct Shared {
     pub(crate) stats: Stats,
     pub(crate) watched: Watched,
     pub(crate) pubsub: PubSub,
+    pub(crate) migrations: Migrations,
+    /// Wakes the event loop.
+    pub(crate) waker: Waker,
     /// Bytes of replies that sockets did not take.
     pub(crate) output_bytes: usize,
     /// Bytes of memory of the connections, while `maxmemory-clients` limits them.
@@ -61,6 +71,12 @@ pub(crate) struct Shared {
     pub(crate) has_draining: bool,
     /// Whether a handshake of TLS can be under way.
     pub(crate) has_handshaking: bool,
+    /// The error with which the server ends.
+    pub(crate) failure: Option<Error>,
+    /// Whether the log was opened again in this turn. Nothing waits for the disk then.
+    pub(crate) is_reopened: bool,
+    /// Keys that were gone when the databases were replaced.
+    pub(crate) gone_before_reload: Gone,
     /// Set by SHUTDOWN.
     pub(crate) shutdown: bool,
     /// A known slowdown of every command.
@@ -310,12 +326,16 @@ impl Shared {
             started: Instant::now(),
             run_id: new_run_id(),
             port,
+            tls: None,
+            tls_port: 0,
             now,
             clients: 0,
             next_id: 1,
             stats: Stats::new(commands, Gone::default(), now),
             watched: Watched::default(),
             pubsub: PubSub::default(),
+            migrations: Migrations::default(),
+            waker: Waker::default(),
             output_bytes: 0,
             client_bytes: 0,
             persistence: None,
@@ -323,6 +343,9 @@ impl Shared {
             killed: false,
             has_draining: false,
             has_handshaking: false,
+            failure: None,
+            is_reopened: false,
+            gone_before_reload: Gone::default(),
             shutdown: false,
             #[cfg(feature = "slowdown")]
             slowdown: None,
@@ -423,6 +446,12 @@ impl Shared {
         self.note_tracking();
         self.added_up = None;
         self.fruitless_until = 0;
+    }
+
+    /// Applies the settings to databases that were replaced.
+    pub(crate) fn set_again(&mut self) {
+        self.victim = None;
+        self.set(self.settings.clone());
     }
 
     /// Whether accesses to keys are counted, for eviction.
@@ -548,12 +577,13 @@ impl Shared {
     /// The number of evicted keys since the start.
     pub(crate) fn evicted(&self) -> u64 {
         let each = self.databases.iter().map(|database| database.tally());
-        each.map(|tally| tally.evictions).sum()
+        self.gone_before_reload.evicted + each.map(|tally| tally.evictions).sum::<u64>()
     }
 
     /// The number of expired keys that were freed since the start.
     pub(crate) fn expired(&self) -> u64 {
-        self.databases.iter().map(Keyspace::expired).sum()
+        let each = self.databases.iter().map(Keyspace::expired);
+        self.gone_before_reload.expired + each.sum::<u64>()
     }
 }
 

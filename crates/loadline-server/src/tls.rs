@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,51 @@ use rustls::{ServerConfig, ServerConnection};
 
 /// Bytes of plaintext that one read of the socket can bring: what is left of a record, and the next one.
 const RECORD_BYTES: usize = 2 * (16 << 10);
+
+/// The certificates of encrypted connections.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// The content of `files`.
+    pub config: Arc<ServerConfig>,
+    /// The files, which are read again when CONFIG SET names one of them.
+    pub files: TlsFiles,
+    /// Reads the files, or returns the reason why they cannot be used.
+    pub read: fn(&TlsFiles) -> Result<Arc<ServerConfig>, String>,
+}
+
+/// The files of certificates, in PEM format.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// The server's certificate, with those between it and its authority.
+    pub certificate: PathBuf,
+    /// The private key of that certificate.
+    pub key: PathBuf,
+    /// The authorities of the certificates of clients.
+    pub authorities: Option<PathBuf>,
+    /// The clients that need a certificate.
+    pub clients: ClientCertificates,
+}
+
+/// The clients of encrypted connections that need a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClientCertificates {
+    /// None, and they are not asked for one.
+    No,
+    /// All.
+    #[default]
+    Yes,
+    /// None, but a certificate is verified if there is one.
+    Optional,
+}
+
+impl ClientCertificates {
+    /// All values with their names in Redis, in its order.
+    pub const NAMES: [(&str, Self); 3] = [
+        ("no", Self::No),
+        ("yes", Self::Yes),
+        ("optional", Self::Optional),
+    ];
+}
 
 /// A socket with its session of TLS. Neither blocks.
 ///

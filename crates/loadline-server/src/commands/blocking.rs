@@ -99,6 +99,12 @@ pub(crate) fn wake(
     let (begin, noted) = (out.len(), shared.noted());
     let borrowed: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let known = find_of(&borrowed).expect("only known commands wait");
+    if shared.is_on_its_way(known, &borrowed) {
+        let place = (session.database, changed.to_vec());
+        shared.migrations.unserved.insert(place);
+        session.waiting = Some(Waiting::ForKeys { words, at_end });
+        return false;
+    }
     let mut call = Call {
         session,
         shared,

@@ -1,5 +1,8 @@
 //! CONFIG: the settings of Redis that tools query, with the values that apply here.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use loadline_store::Durability;
@@ -14,6 +17,7 @@ use crate::persistence::Persistence;
 use crate::settings::{ClientLimit, Eviction, NAMES, Settings, Unit, memory_bytes};
 use crate::state::DATABASES;
 use crate::stats::{Gone, Stats};
+use crate::tls::{ClientCertificates, Tls, TlsFiles};
 
 /// The names of the setting for the size of listpacks in lists.
 const LIST_SIZE: [&str; 2] = ["list-max-listpack-size", "list-max-ziplist-size"];
@@ -51,6 +55,7 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
         ("databases", DATABASES as u64),
         ("maxclients", call.shared.max_clients as u64),
         ("port", u64::from(call.shared.port)),
+        ("tls-port", u64::from(call.shared.tls_port)),
         ("proto-max-bulk-len", 512 << 20),
         ("tcp-keepalive", KEEP_ALIVE.as_secs()),
     ];
@@ -79,6 +84,8 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
     let words = words.map(|(name, word)| (name, word.to_owned()));
     let file = call.shared.acl.file.as_ref();
     let file = file.map_or(String::new(), |file| file.display().to_string());
+    let tls = call.shared.tls.as_ref();
+    let tls = tls_settings(tls.map(|tls| &tls.files));
     let dir = persistence.map(|persistence| ("dir", persistence.dir.display().to_string()));
     let mut values = call.shared.settings.clone();
     let list_size = values.list_max_listpack_size;
@@ -88,6 +95,7 @@ fn settings(call: &Call<'_>) -> Vec<(&'static str, String)> {
         .into_iter()
         .chain(words)
         .chain(dir)
+        .chain(tls)
         .chain([("aclfile", file)])
         .chain(LIST_SIZE.map(|name| (name, list_size.to_string())))
         .chain([(SLOWER, slower.to_string())])
@@ -147,6 +155,7 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
     let fixed = settings(call);
     let mut changed = call.shared.settings.clone();
     let (mut durability, mut password, mut all_channels) = (None, None, None);
+    let mut tls = NewFiles::of(call.shared.tls.as_ref());
     for (place, pair) in pairs.chunks_exact(2).enumerate() {
         let name = lower(pair[0]);
         let refuse = |why: &str| refusal(&name, why);
@@ -155,7 +164,9 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
             let typed = String::from_utf8_lossy(pair[0]);
             return Err(refusal(&typed, "duplicate parameter").into());
         }
-        if set_plain(&mut changed, &name, pair[1]).map_err(|why| refuse(&why))? {
+        if set_plain(&mut changed, &name, pair[1]).map_err(|why| refuse(&why))?
+            || tls.set(&name, pair[1]).map_err(refuse)?
+        {
             continue;
         }
         if name == FSYNC
@@ -181,6 +192,10 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
             return Err(refuse(&format!("it is always '{value}' here")).into());
         }
     }
+    // Nothing is changed if they cannot be used.
+    if let Some(read) = tls.read()? {
+        call.shared.tls = Some(read);
+    }
     call.shared.set(changed);
     let acl = &mut call.shared.acl;
     acl.all_channels = all_channels.unwrap_or(acl.all_channels);
@@ -192,6 +207,92 @@ fn set(call: &mut Call<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
     }
     call.reply().ok();
     Ok(())
+}
+
+/// The settings of encrypted connections.
+const TLS: [&str; 4] = [
+    "tls-cert-file",
+    "tls-key-file",
+    "tls-ca-cert-file",
+    "tls-auth-clients",
+];
+
+/// Their values; those of Redis without such connections.
+fn tls_settings(files: Option<&TlsFiles>) -> [(&'static str, String); 4] {
+    let path =
+        |path: Option<&PathBuf>| path.map_or(String::new(), |path| path.display().to_string());
+    let clients = files.map_or_else(ClientCertificates::default, |files| files.clients);
+    let mut named = ClientCertificates::NAMES.iter();
+    let named = named.find(|(_, known)| *known == clients);
+    let [certificate, key, authorities, asked] = TLS;
+    [
+        (certificate, path(files.map(|files| &files.certificate))),
+        (key, path(files.map(|files| &files.key))),
+        (
+            authorities,
+            path(files.and_then(|files| files.authorities.as_ref())),
+        ),
+        (
+            asked,
+            named.map_or(String::new(), |(name, _)| (*name).to_owned()),
+        ),
+    ]
+}
+
+/// The certificates as CONFIG SET changes them.
+#[derive(Debug)]
+struct NewFiles {
+    tls: Option<Tls>,
+    /// The name of a setting that is set, whether or not its value is new: the files can have changed.
+    named: Option<String>,
+}
+
+impl NewFiles {
+    fn of(tls: Option<&Tls>) -> Self {
+        Self {
+            tls: tls.cloned(),
+            named: None,
+        }
+    }
+
+    /// Sets one of the settings, and says whether `name` is one that can be set.
+    fn set(&mut self, name: &str, given: &[u8]) -> Result<bool, &'static str> {
+        let Some(place) = TLS.iter().position(|known| *known == name) else {
+            return Ok(false);
+        };
+        let Some(Tls { files, .. }) = &mut self.tls else {
+            return Ok(false);
+        };
+        let path = || PathBuf::from(OsStr::from_bytes(given));
+        match place {
+            0 => files.certificate = path(),
+            1 => files.key = path(),
+            2 => files.authorities = (!given.is_empty()).then(path),
+            _ => {
+                let word = lower(given);
+                let named = ClientCertificates::NAMES.iter();
+                let named = named.clone().find(|(known, _)| *known == word);
+                files.clients = named
+                    .ok_or("argument(s) must be one of the following: no, yes, optional")?
+                    .1;
+            }
+        }
+        self.named = Some(name.to_owned());
+        Ok(true)
+    }
+
+    /// The certificates with the content of the files, if a setting was set.
+    fn read(self) -> Result<Option<Tls>, Refusal> {
+        let Some((mut tls, name)) = self.tls.zip(self.named) else {
+            return Ok(None);
+        };
+        let read = (tls.read)(&tls.files).map_err(|why| {
+            let why = why.replace('\n', " ");
+            refusal(&name, &format!("Unable to update TLS configuration. {why}"))
+        });
+        tls.config = read?;
+        Ok(Some(tls))
+    }
 }
 
 /// Sets a setting that is a value and nothing else, and says whether `name` is one.

@@ -10,6 +10,7 @@ use super::help::list;
 use super::keys::encoding_of;
 use super::numbers::{double, unsigned};
 use super::refusal::{NO_KEY, Refusal, TOO_LONG, lower, no_such_form};
+use super::reload::reload;
 use super::table::Sub;
 use super::{Call, Keys, Known, LARGEST, Listed, Words, dump, is, listed, sub};
 use crate::settings::DebugCommand;
@@ -20,7 +21,7 @@ const NAME: &str = "DEBUG";
 pub(super) const TABLE: &[Listed] = &[listed(NAME, -2, Keys::None, debug)];
 
 /// Listed by DEBUG HELP alone: to COMMAND and to users' rights, DEBUG is one command, as in Redis.
-const SUBCOMMANDS: [Sub; 9] = [
+const SUBCOMMANDS: [Sub; 10] = [
     sub(
         "DIGEST",
         2,
@@ -50,6 +51,11 @@ const SUBCOMMANDS: [Sub; 9] = [
         "PROTOCOL",
         3,
         "<type>\nReply with a test value of the specified type. <type> can be: string,\ninteger, double, bignum, null, array, set, map, attrib, push, verbatim,\ntrue, false.",
+    ),
+    sub(
+        "RELOAD",
+        -2,
+        "[option ...]\nSave the RDB on disk and reload it back to memory.",
     ),
     sub(
         "SET-ACTIVE-EXPIRE",
@@ -99,6 +105,7 @@ fn debug(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         }
         [_, word, key] if is(word, "OBJECT") => object(call, key)?,
         [_, word, kind] if is(word, "PROTOCOL") => protocol(call, kind)?,
+        [_, word, ref options @ ..] if is(word, "RELOAD") => reload(call, options)?,
         [_, word, flag] if is(word, "SET-ACTIVE-EXPIRE") => {
             call.shared.expires_actively = double(flag).is_some_and(|number| number != 0.0);
             call.reply().ok();

@@ -95,6 +95,7 @@ fn describe_one(reply: &mut Reply<'_>, known: &Known) {
             [1, 1, 1]
         }
         Keys::TargetAndSources => [1, -1, 1],
+        Keys::Migrated => [3, 3, 1],
         Keys::None | Keys::Counted(_) | Keys::CountedOrNone(_) | Keys::Streams => [0; 3],
     };
     let movable = known.keys.are_movable().then_some("movablekeys");
@@ -208,6 +209,9 @@ pub(super) fn keys_of<'w>(words: &[&'w [u8]]) -> Result<Vec<&'w [u8]>, Refusal> 
         Keys::At(first, last, step) => keys_at(words, first, last, step).collect(),
         Keys::OneAndPatterns => vec![words[1]],
         Keys::Sort => sort_keys(words),
+        Keys::Migrated => {
+            migrated_keys(words).ok_or("ERR Invalid arguments specified for command")?
+        }
         Keys::OneAndStored(place) => stored_keys(words, place),
         Keys::Streams => stream_keys(words)?,
         Keys::TargetAndSources if words.len() < 3 => {
@@ -287,6 +291,21 @@ fn sort_keys<'w>(words: &[&'w [u8]]) -> Vec<&'w [u8]> {
         }
     }
     words.get(1).copied().into_iter().chain(store).collect()
+}
+
+/// The keys of MIGRATE: those behind KEYS, or the third word.
+fn migrated_keys<'w>(words: &[&'w [u8]]) -> Option<Vec<&'w [u8]>> {
+    let mut place = 6;
+    while let Some(word) = words.get(place) {
+        place += match () {
+            () if is(word, "KEYS") && !words[3].is_empty() => return None,
+            () if is(word, "KEYS") => return Some(words[place + 1..].to_vec()),
+            () if is(word, "AUTH") => 2,
+            () if is(word, "AUTH2") => 3,
+            () => 1,
+        };
+    }
+    Some(vec![words[3]])
 }
 
 /// The first key, and those behind the first STORE and STOREDIST from `place` on.

@@ -87,6 +87,7 @@ impl Call<'_> {
         }
         match self.admit(words) {
             Ok(known) if self.is_paused(known) => self.postpone(words),
+            Ok(known) if self.is_held(known, words) => self.hold(words),
             Ok(known)
                 if self.session.queue.is_some() && !transactions::runs_at_once(known.name) =>
             {

@@ -52,9 +52,12 @@ pub(super) fn reply_specs(reply: &mut Reply<'_>, known: &Known) {
         }
         let flags = known.item.access(place).flags().iter();
         let variable = ["SET", "BITFIELD"].contains(&known.name);
+        // A word KEYS can be a value of another option.
+        let is_incomplete = known.keys == Keys::Migrated && number == 1;
         let flags: Vec<&str> = flags
             .copied()
             .chain(variable.then_some("variable_flags"))
+            .chain(is_incomplete.then_some("incomplete"))
             .collect();
         reply.bulk(b"flags");
         reply.set(flags.len());
@@ -87,6 +90,10 @@ fn specs(known: &Known) -> Vec<Spec> {
         Keys::OneAndPatterns => vec![
             (Begin::At(1), ONE_WORD, 0),
             (Begin::Unknown, Find::Unknown, 0),
+        ],
+        Keys::Migrated => vec![
+            (Begin::At(3), ONE_WORD, 0),
+            (Begin::Behind("KEYS", -2), Find::Range(-1, 1, 0), 0),
         ],
         Keys::Sort => vec![
             (Begin::At(1), ONE_WORD, 0),

@@ -31,6 +31,7 @@ mod keys;
 mod lcs;
 mod lists;
 mod memory;
+mod migrate;
 #[cfg(test)]
 mod model;
 mod monitor;
@@ -39,6 +40,7 @@ mod pause;
 mod popping;
 mod pubsub;
 mod refusal;
+mod reload;
 mod reply;
 mod rights;
 mod scan;
@@ -68,6 +70,7 @@ pub(crate) use dispatch::execute;
 use dispatch::finish;
 pub use dump::{dumped, restored};
 pub(crate) use glob::glob;
+pub(crate) use migrate::reply_migrated;
 pub(crate) use pause::resume;
 pub(crate) use refusal::Refusal;
 pub use scripts::library_name;
@@ -93,6 +96,7 @@ const FAMILIES: &[(&str, &[Listed])] = &[
     ("generic", keys::TABLE),
     ("generic", expiry::TABLE),
     ("generic", dump::TABLE),
+    ("generic", migrate::TABLE),
     ("set", sets::TABLE),
     ("hash", hashes::TABLE),
     ("hash", hash_fields::TABLE),

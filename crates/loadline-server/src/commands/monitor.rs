@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::refusal::Refusal;
-use super::{Call, Keys, Known, Listed, Words, is, listed};
+use super::{Call, Keys, Known, Listed, Words, is, listed, migrate};
 
 pub(super) const TABLE: &[Listed] = &[listed("MONITOR", 1, Keys::None, monitor)];
 
@@ -42,6 +42,7 @@ impl Call<'_> {
                 let auth = words.iter().position(|word| is(word, "AUTH"));
                 auth.map_or(0..0, |place| place + 1..place + 3)
             }
+            "MIGRATE" => migrate::secrets(words),
             _ => 0..0,
         };
         self.shared.monitors.show(&begin, words, secret);

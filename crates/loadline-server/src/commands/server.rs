@@ -90,25 +90,29 @@ fn flush(call: &mut Call<'_>, words: Words<'_>, databases: Range<usize>) -> Resu
     // Data can have been added since the last sample.
     let bytes = call.shared.data_bytes();
     call.shared.trimmer.note(bytes);
-    let Shared {
-        databases: stores,
-        watched,
-        persistence,
-        now,
-        ..
-    } = &mut *call.shared;
-    watched.touch_where(|database, key| {
-        databases.contains(&database) && has(&stores[database], key, *now)
-    });
-    watched.tracking.note_flush();
+    note_loss(call.shared, databases.clone());
     for index in databases {
-        stores[index].clear();
-        if let Some(persistence) = persistence {
+        call.shared.databases[index].clear();
+        if let Some(persistence) = &mut call.shared.persistence {
             persistence.change_all().clear(index);
         }
     }
     call.reply().ok();
     Ok(())
+}
+
+/// Marks the watched and tracked keys of databases as changed.
+pub(super) fn note_loss(shared: &mut Shared, databases: Range<usize>) {
+    let Shared {
+        databases: stores,
+        watched,
+        now,
+        ..
+    } = shared;
+    watched.touch_where(|database, key| {
+        databases.contains(&database) && has(&stores[database], key, *now)
+    });
+    watched.tracking.note_flush();
 }
 
 fn has(store: &Keyspace, key: &[u8], now: u64) -> bool {

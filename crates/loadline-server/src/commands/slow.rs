@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::numbers::integer;
 use super::refusal::{Refusal, lower, no_such_form};
-use super::{Call, Keys, Known, Listed, Words, is, listed, places, sub};
+use super::{Call, Keys, Known, Listed, Words, is, listed, migrate, places, sub};
 use crate::peer::Peer;
 use crate::slow::{SlowCommand, shortened};
 use crate::stats::Histogram;
@@ -107,6 +107,7 @@ fn without_secrets<'w>(words: &[&'w [u8]]) -> Vec<&'w [u8]> {
     let is_secret = |place: usize| match (command.as_str(), second.as_str()) {
         ("auth", _) => place >= 1,
         ("hello", _) => place >= 2 && words[2..place].iter().any(|word| is(word, "AUTH")),
+        ("migrate", _) => migrate::secrets(words).contains(&place),
         ("acl", "setuser" | "deluser" | "getuser") => place >= 2,
         ("config", "set") => {
             place >= 3 && place % 2 == 1 && SECRET.contains(&lower(words[place - 1]).as_str())

@@ -113,6 +113,8 @@ pub(super) enum Keys {
     OneAndStored(usize),
     /// The first word behind the name; the words name patterns of others.
     OneAndPatterns,
+    /// Those of MIGRATE: the third word behind the name, or those behind KEYS.
+    Migrated,
     /// Those of SORT: the first word behind the name, and the one behind the last STORE.
     Sort,
 }

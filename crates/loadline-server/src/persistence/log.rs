@@ -67,6 +67,29 @@ impl Persistence {
 }
 
 impl Shared {
+    /// Closes the log and opens it again, which replaces the databases.
+    ///
+    /// # Errors
+    /// That of the last changes, or of the log. There is none then.
+    pub(crate) fn reopen(&mut self) -> Result<(), Error> {
+        let Some(persistence) = &self.persistence else {
+            return Ok(());
+        };
+        let (dir, durability) = (persistence.dir.clone(), persistence.log.durability());
+        self.close()?;
+        Persistence::open(dir, durability, self)?;
+        self.wake_after_syncs();
+        Ok(())
+    }
+
+    /// Makes syncs of the log in the background wake the event loop: replies may wait for them, now or after CONFIG SET.
+    pub(crate) fn wake_after_syncs(&self) {
+        if let Some(persistence) = &self.persistence {
+            let waker = self.waker.clone();
+            persistence.log.on_sync(move || waker.wake());
+        }
+    }
+
     /// Notes the change of a key, for those that watch it and for the log, which gets the whole value.
     #[inline]
     pub(crate) fn touched(&mut self, database: usize, key: &[u8]) {

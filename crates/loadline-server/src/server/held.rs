@@ -237,7 +237,7 @@ fn sync_in_the_background_is_an_event() {
                 break;
             }
             rig.turn();
-            has_come |= rig.events.iter().any(|event| event.data.u64() == SYNCED);
+            has_come |= rig.events.iter().any(|event| event.data.u64() == WOKEN);
             text += &said(&mut stream);
         }
         assert!(has_come, "{others} other connections");

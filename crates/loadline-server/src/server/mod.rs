@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 use hashbrown::HashMap;
 use loadline_store::Pace;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::Timespec;
@@ -29,13 +28,14 @@ use crate::listen::{Listener, ServerConfig};
 use crate::persistence::Persistence;
 use crate::settings::Settings;
 use crate::state::{Shared, Warnings, wall_ms};
+use crate::waker::Waker;
 use net::{Connections, Meanwhile, Net};
 use pages::Pages;
 
 const READ_BYTES: usize = 64 << 10;
 const EVENTS: usize = 256;
-/// The token of the event that the log was synced in the background.
-const SYNCED: u64 = u64::MAX;
+/// The token of the event that the log was synced in the background, or a migration has ended.
+const WOKEN: u64 = u64::MAX;
 /// Open files of a server besides its connections.
 const SPARE_FILES: u64 = 32;
 /// The longest sleep of the loop, which bounds the interval of expiry and the reaction to a stop.
@@ -80,7 +80,7 @@ impl Server {
         let listeners = config
             .listen
             .iter()
-            .map(|listen| Listener::bind(listen, config.password.is_some()))
+            .map(|listen| Listener::bind(listen, &config))
             .collect::<Result<Vec<_>, _>>()?;
         config.max_clients = allow_connections(config.max_clients);
         let epoll =
@@ -94,10 +94,7 @@ impl Server {
             )
             .map_err(Error::system("epoll_ctl"))?;
         }
-        let port = listeners
-            .iter()
-            .find_map(Listener::address)
-            .map_or(0, |address| address.port());
+        let port = port_where(&listeners, |listener| matches!(listener, Listener::Tcp(_)));
         let commands = crate::commands::places().len();
         let mut shared = Shared::new(
             config.password.as_deref(),
@@ -111,13 +108,16 @@ impl Server {
         }
         shared.warnings = Warnings::new(config.on_warning);
         shared.debug_command = config.debug_command;
+        shared.tls = config.tls.take();
+        shared.tls_port = port_where(&listeners, |listener| matches!(listener, Listener::Tls(_)));
         if let Some(path) = config.acl_file.clone() {
             load_users(path, &mut shared)?;
         }
         if let Some(dir) = config.dir.clone() {
             Persistence::open(dir, config.durability, &mut shared)?;
         }
-        wake_after_syncs(&shared, &epoll)?;
+        shared.waker = wake(&epoll)?;
+        shared.wake_after_syncs();
         shared.set(Settings {
             maxmemory: config.max_memory_bytes,
             eviction: config.eviction,
@@ -164,6 +164,9 @@ impl Server {
         let mut buffer = vec![0; READ_BYTES];
         while !stop.load(Ordering::Relaxed) && !self.shared.shutdown {
             self.turn(stop, &mut events, &mut buffer)?;
+            if let Some(failure) = self.shared.failure.take() {
+                return Err(failure);
+            }
         }
         if !self.held.is_empty() && !self.shared.abandons_script {
             self.shared.sync();
@@ -194,15 +197,17 @@ impl Server {
             let token = event.data.u64();
             match self.net.listeners.get(token as usize) {
                 Some(_) => self.accept(token as usize),
-                // The end of the turn looks how far the log was synced.
-                None if token == SYNCED => {}
+                // The end of the turn looks for the reason.
+                None if token == WOKEN => {}
                 None => self.receive(stop, token, event.flags, buffer),
             }
         }
+        self.end_migrations();
         self.end_pause(stop);
         self.go_on_with_served(stop);
         self.take_in();
-        if self.shared.abandons_script {
+        // No reply of this turn leaves then.
+        if self.shared.abandons_script || self.shared.failure.is_some() {
             return Ok(());
         }
         self.answer();
@@ -276,9 +281,10 @@ impl Server {
         let Some(mut connection) = self.net.connections.borrow(token) else {
             return;
         };
-        // No one receives the replies that are held back, and the event would come again until they leave.
+        // No one receives the replies that are held back or to come, and the event would come again until they leave.
         let is_gone = flags.intersects(EventFlags::HUP | EventFlags::ERR);
-        let received = if is_gone && connection.is_holding() {
+        let has_to_wait = connection.is_holding() || connection.is_postponed();
+        let received = if is_gone && has_to_wait {
             Err(Over)
         } else {
             connection.receive(&mut self.shared, &others, buffer)
@@ -303,6 +309,9 @@ impl Server {
         }
         let receivers = self.shared.pubsub.take_listed();
         self.turn.extend(receivers.map(|id| first + id));
+        if std::mem::take(&mut self.shared.is_reopened) {
+            self.release_all();
+        }
         let is_committed = self.shared.commit();
         let unsynced = self.shared.unsynced();
         for token in &self.turn {
@@ -396,6 +405,17 @@ impl Server {
                 connection.release(position);
             }
             self.turn.push(token);
+        }
+    }
+
+    /// Lets all replies leave that were held back: everything has reached the disk.
+    #[cold]
+    fn release_all(&mut self) {
+        for (_, token) in self.held.drain(..) {
+            if let Some(connection) = self.net.connections.get_mut(&token) {
+                connection.release(u64::MAX);
+                self.turn.push(token);
+            }
         }
     }
 
@@ -555,6 +575,13 @@ fn note_soft_limit(
     }
 }
 
+/// The port of the first listener of a kind; 0 without one.
+fn port_where(listeners: &[Listener], is_of: impl Fn(&Listener) -> bool) -> u16 {
+    let mut listeners = listeners.iter().filter(|listener| is_of(listener));
+    let address = listeners.find_map(Listener::address);
+    address.map_or(0, |address| address.port())
+}
+
 /// Reads the file of users.
 fn load_users(path: PathBuf, shared: &mut Shared) -> Result<(), Error> {
     let name = path.display().to_string();
@@ -565,21 +592,15 @@ fn load_users(path: PathBuf, shared: &mut Shared) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes syncs of the log in the background wake the event loop: replies may wait for them, now or after CONFIG SET.
-fn wake_after_syncs(shared: &Shared, epoll: &OwnedFd) -> Result<(), Error> {
-    let Some(persistence) = &shared.persistence else {
-        return Ok(());
-    };
-    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-    let synced = eventfd(0, flags).map_err(Error::system("eventfd"))?;
+/// A way for other threads to wake the event loop.
+fn wake(epoll: &OwnedFd) -> Result<Waker, Error> {
+    let waker = Waker::new().map_err(Error::system("eventfd"))?;
     // Every write to it is an event, so that it need not be read.
-    let (data, interest) = (EventData::new_u64(SYNCED), EventFlags::IN | EventFlags::ET);
-    epoll::add(epoll, &synced, data, interest).map_err(Error::system("epoll_ctl"))?;
-    persistence.log.on_sync(move || {
-        // Without it, the loop looks ten times a second.
-        let _ = rustix::io::write(&synced, &1_u64.to_ne_bytes());
-    });
-    Ok(())
+    let (data, interest) = (EventData::new_u64(WOKEN), EventFlags::IN | EventFlags::ET);
+    if let Some(event) = waker.descriptor() {
+        epoll::add(epoll, event, data, interest).map_err(Error::system("epoll_ctl"))?;
+    }
+    Ok(waker)
 }
 
 /// Raises the process's limit of open files to fit `max_clients` connections, if the system permits it, and

@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::net::{Shutdown, shutdown};
 use rustix::time::Timespec;
 
-use super::{EVENTS, SYNCED};
+use super::{EVENTS, WOKEN};
 use crate::connection::{Bounds, Connection, Over};
 use crate::listen::{Listener, ServerConfig};
 use crate::others::{Nobody, Others};
@@ -88,7 +88,7 @@ impl Net {
     pub(super) fn accept(&self, listener: usize, shared: &mut Shared) -> bool {
         loop {
             let clients = self.connections.len() + self.newcomers.borrow().len();
-            match self.listeners[listener].accept() {
+            match self.listeners[listener].accept(shared.tls.as_ref()) {
                 Ok(stream) if clients >= self.config.max_clients => {
                     shared.stats.rejected_connections += 1;
                     stream.refuse(b"-ERR max number of clients reached\r\n");
@@ -204,7 +204,7 @@ impl Meanwhile<'_> {
             net.accept(token as usize, shared);
         } else if let Some(newcomer) = net.newcomers.borrow_mut().get_mut(&token) {
             self.serve_one(token, newcomer, shared, buffer);
-        } else if token != SYNCED
+        } else if token != WOKEN
             && let Some(mut connection) = net.connections.borrow(token)
         {
             self.serve_one(token, &mut connection, shared, buffer);

@@ -62,6 +62,19 @@ impl Server {
         }
     }
 
+    /// Ends the migrations whose keys have arrived, or could not be sent. Their clients may have gone.
+    pub(super) fn end_migrations(&mut self) {
+        while let Some(ended) = self.shared.migrations.next_ended() {
+            let noted = self.shared.noted();
+            self.shared.end_migration(&ended);
+            let token = self.net.token_of(ended.client);
+            if let Some(connection) = self.net.connections.get_mut(&token) {
+                connection.end_migration(&mut self.shared, noted, ended.refusal);
+                self.served.push(token);
+            }
+        }
+    }
+
     fn go_on(&mut self, stop: &AtomicBool, token: u64) -> Option<Result<(), Over>> {
         let others = Meanwhile {
             net: &self.net,

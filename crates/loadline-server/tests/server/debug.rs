@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use loadline_server::{DebugCommand, ServerConfig};
+use loadline_server::{DebugCommand, Durability, ServerConfig};
 
 use crate::support::{Ours, ReadWrite, Redis, ask};
 
@@ -69,6 +69,7 @@ fn debug_replies_as_redis_does() {
         "DEBUG OBJECT",
         "DEBUG OBJECT nope",
         "DEBUG SET-ACTIVE-EXPIRE",
+        "DEBUG RELOAD nosuch",
         "DEBUG DIGEST x",
         "DEBUG DIGEST-VALUE",
         "DEBUG POPULATE",
@@ -170,6 +171,53 @@ fn digests_are_those_of_redis() {
         reply.ends_with(&format!("+{}\r\n", "0".repeat(40))),
         "{reply}"
     );
+}
+
+/// With a directory, the log is closed and opened again; without one, values go through their dumps.
+#[test]
+fn reloaded_data_is_that_of_before() {
+    let dir = tempfile::tempdir().unwrap();
+    for dir in [None, Some(dir.path().to_owned())] {
+        let config = ServerConfig {
+            debug_command: DebugCommand::Yes,
+            durability: Durability::Always,
+            dir: dir.clone(),
+            ..ServerConfig::default()
+        };
+        let ours = Ours::start(config.clone());
+        let (mut client, mut watcher) = (ours.connect(), ours.connect());
+        for line in CHANGES {
+            ask(&mut client, line);
+        }
+        let many: String = (0..600)
+            .map(|number| format!(" {number} m{number}"))
+            .collect();
+        let line = format!(
+            "RPUSH ll{many}\r\nSADD ls{many}\r\nHSET lh{many}\r\nZADD lz{many}\r\nSADD t x\r\nEXPIRE t 1000\r\nHSET hf a 1 b 2\r\nHEXPIRE hf 1000 FIELDS 1 a\r\n\
+             XGROUP CREATE x g 0\r\nFUNCTION LOAD \"#!lua name=lib\\nredis.register_function('f', function() return 7 end)\"\r\n\
+             CONFIG SET maxmemory-policy allkeys-lfu maxmemory 1gb"
+        );
+        ask(&mut client, &line);
+        let shown = "DEBUG DIGEST\r\nEXPIRETIME t\r\nHEXPIRETIME hf FIELDS 2 a b\r\nXINFO GROUPS x\r\nFCALL f 0\r\nOBJECT FREQ t\r\nDBSIZE";
+        let before = ask(&mut client, shown);
+        ask(&mut watcher, "WATCH k");
+        let reply = ask(&mut client, "SET a 1\r\nDEBUG RELOAD\r\nGET a\r\nDEL a");
+        assert_eq!(reply, "+OK\r\n+OK\r\n$1\r\n1\r\n:1\r\n");
+        assert_eq!(ask(&mut client, shown), before, "{dir:?}");
+        let reply = ask(&mut watcher, "MULTI\r\nGET k\r\nEXEC");
+        assert!(reply.ends_with("*-1\r\n"), "{reply}");
+        let reply = ask(
+            &mut client,
+            "MULTI\r\nDEBUG RELOAD\r\nEXEC\r\nDEBUG RELOAD NOSAVE",
+        );
+        assert_eq!(reply.matches("-ERR").count(), 2, "{reply}");
+        drop((client, watcher, ours));
+        if dir.is_some() {
+            let again = Ours::start(config);
+            let digest = ask(&mut again.connect(), "DEBUG DIGEST");
+            assert!(before.starts_with(&digest), "{before} {digest}");
+        }
+    }
 }
 
 #[test]

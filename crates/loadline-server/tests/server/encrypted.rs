@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use loadline_client::commands::{get, set};
 use loadline_client::{Client, Error, Tls};
-use loadline_server::{Listen, ServerConfig};
+use loadline_server::{ClientCertificates, Listen, ServerConfig, TlsFiles};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
@@ -67,22 +68,24 @@ impl Authority {
 
     /// A server with two ports, the second of which is encrypted.
     fn start(&self, asks_for_certificate: bool, config: ServerConfig) -> Ours {
-        use rustls::pki_types::pem::PemObject;
-        let provider = Arc::new(ring::default_provider());
-        let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider));
-        let builder = builder.with_safe_default_protocol_versions().unwrap();
-        let builder = if asks_for_certificate {
-            let clients = WebPkiClientVerifier::builder_with_provider(self.roots(), provider);
-            builder.with_client_cert_verifier(clients.build().unwrap())
-        } else {
-            builder.with_no_client_auth()
+        let files = TlsFiles {
+            certificate: self.file(HOST),
+            key: self.file("127.0.0.1.key"),
+            authorities: Some(self.file("ca.pem")),
+            clients: if asks_for_certificate {
+                ClientCertificates::Yes
+            } else {
+                ClientCertificates::No
+            },
         };
-        let certificate = PemObject::from_pem_file(self.file(HOST)).unwrap();
-        let key = PemObject::from_pem_file(self.file("127.0.0.1.key")).unwrap();
-        let tls = builder.with_single_cert(vec![certificate], key).unwrap();
-        let listen = Listen::Tls((Ipv4Addr::LOCALHOST, 0).into(), Arc::new(tls));
+        let tls = loadline_server::Tls {
+            config: read(&files).unwrap(),
+            files,
+            read,
+        };
         Ours::start(ServerConfig {
-            listen: vec![listen],
+            listen: vec![Listen::Tls((Ipv4Addr::LOCALHOST, 0).into())],
+            tls: Some(tls),
             ..config
         })
     }
@@ -96,6 +99,29 @@ impl Authority {
         let host = ServerName::try_from(HOST).unwrap();
         StreamOwned::new(ClientConnection::new(config, host).unwrap(), socket(ours))
     }
+}
+
+/// The configuration of a server with these files.
+fn read(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, String> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions().unwrap();
+    let builder = match (files.clients, &files.authorities) {
+        (ClientCertificates::No, _) => builder.with_no_client_auth(),
+        (_, authorities) => {
+            let authorities = authorities.as_ref().ok_or("no\nauthorities")?;
+            let mut roots = RootCertStore::empty();
+            let root = PemObject::from_pem_file(authorities).unwrap();
+            roots.add(root).unwrap();
+            let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            builder.with_client_cert_verifier(clients.build().unwrap())
+        }
+    };
+    let certificate = PemObject::from_pem_file(&files.certificate);
+    let certificate = certificate.map_err(|error| error.to_string())?;
+    let key = PemObject::from_pem_file(&files.key).map_err(|error| error.to_string())?;
+    let config = builder.with_single_cert(vec![certificate], key);
+    Ok(Arc::new(config.map_err(|error| error.to_string())?))
 }
 
 /// A socket to the encrypted port on which no handshake has begun.
@@ -165,6 +191,73 @@ fn clients_without_a_certificate_are_refused_where_one_is_required() {
     let words = ["--cert", certificate, "--key", key, "get", "k"];
     let output = redis_cli(&ours, &authority, &words);
     assert_eq!(output.stdout, b"v\n", "{output:?}");
+}
+
+/// The files are read again by CONFIG SET, also if they have their old names. Connections keep the certificate with which they began.
+#[test]
+fn certificates_are_read_again_by_config_set() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let ours = old.start(false, ServerConfig::default());
+    let mut plain = ours.connect();
+    let certificate = old.file(HOST).display().to_string();
+    let asked = "CONFIG GET tls-cert-file tls-auth-clients";
+    let shown = format!(
+        "*4\r\n$13\r\ntls-cert-file\r\n${}\r\n{certificate}\r\n$16\r\ntls-auth-clients\r\n$2\r\nno\r\n",
+        certificate.len()
+    );
+    assert_eq!(ask(&mut plain, asked), shown);
+    let port = ours.encrypted.unwrap().port().to_string();
+    assert!(ask(&mut plain, "CONFIG GET tls-port").contains(&port));
+    let trusting = |authority: &Authority| Tls::trusting_pem(authority.text("ca.pem")).unwrap();
+    let mut before = client(&ours, trusting(&old)).unwrap();
+    for name in [HOST, "127.0.0.1.key"] {
+        std::fs::copy(new.file(name), old.file(name)).unwrap();
+    }
+    client(&ours, trusting(&new)).map(drop).unwrap_err();
+    assert_eq!(
+        ask(
+            &mut plain,
+            &format!("CONFIG SET tls-cert-file {certificate}")
+        ),
+        "+OK\r\n"
+    );
+    client(&ours, trusting(&old)).map(drop).unwrap_err();
+    let mut after = client(&ours, trusting(&new)).unwrap();
+    before.run(set("k", "v")).unwrap();
+    assert_eq!(after.run(get::<String>("k")).unwrap(), "v");
+
+    // What cannot be used changes nothing, neither here nor in the other settings of the command.
+    let stranger = Authority::new();
+    let key = stranger.file("127.0.0.1.key");
+    for line in [
+        "CONFIG SET tls-cert-file /nonexistent".to_owned(),
+        format!("CONFIG SET timeout 7 tls-key-file {}", key.display()),
+        "CONFIG SET timeout 7 tls-auth-clients yes tls-ca-cert-file \"\"".to_owned(),
+        "CONFIG SET tls-auth-clients maybe".to_owned(),
+        "CONFIG SET tls-port 1".to_owned(),
+    ] {
+        let reply = ask(&mut plain, &line);
+        assert!(
+            reply.starts_with("-ERR CONFIG SET failed (possibly related to argument 'tls-"),
+            "{line}: {reply}"
+        );
+    }
+    assert_eq!(ask(&mut plain, asked), shown);
+    assert!(ask(&mut plain, "CONFIG GET timeout").contains("$1\r\n0\r\n"));
+    client(&ours, trusting(&new)).unwrap();
+    let asks = format!(
+        "CONFIG SET tls-auth-clients yes tls-ca-cert-file {} tls-cert-file {} tls-key-file {}",
+        new.file("ca.pem").display(),
+        stranger.file(HOST).display(),
+        key.display()
+    );
+    assert_eq!(ask(&mut plain, &asks), "+OK\r\n");
+    client(&ours, trusting(&stranger)).map(drop).unwrap_err();
+    let (certificate, key) = (new.text("client"), new.text("client.key"));
+    let identified = trusting(&stranger)
+        .identified_by_pem(certificate, key)
+        .unwrap();
+    client(&ours, identified).unwrap();
 }
 
 /// Replies that fill every buffer wait until the client reads, and arrive whole; commands that come meanwhile too.

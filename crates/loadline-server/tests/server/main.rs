@@ -20,6 +20,7 @@ mod getkeys;
 mod hash_fields;
 mod help;
 mod hostile;
+mod migrate;
 mod monitor;
 mod notifications;
 mod places;

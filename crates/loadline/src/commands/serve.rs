@@ -5,7 +5,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 
-use loadline_server::{DebugCommand, Error, Eviction, Listen, Server, ServerConfig, Slowdown};
+use loadline_server::{
+    ClientCertificates, DebugCommand, Error, Eviction, Listen, Server, ServerConfig, Slowdown, Tls,
+    TlsFiles,
+};
 
 use super::store;
 use crate::args::{
@@ -41,7 +44,7 @@ fn serve(args: &ServeArgs, slowdown: Option<Slowdown>) -> anyhow::Result<ExitCod
     let stop = interrupt()?;
     let mut listen: Vec<Listen> = args.listen.iter().copied().map(Listen::Tcp).collect();
     listen.extend(args.unix.clone().map(Listen::Unix));
-    listen.extend(encrypted(&args.tls)?);
+    listen.extend(args.tls.tls_port.map(Listen::Tls));
     if listen.is_empty() {
         listen.push(Listen::Tcp(SocketAddr::from(DEFAULT_ADDRESS)));
     }
@@ -52,6 +55,7 @@ fn serve(args: &ServeArgs, slowdown: Option<Slowdown>) -> anyhow::Result<ExitCod
         .transpose()?;
     let config = ServerConfig {
         listen,
+        tls: encrypted(&args.tls)?,
         password: password.map(|password| password.reveal().to_owned()),
         acl_file: args.aclfile.clone(),
         dir: args.dir.clone(),
@@ -80,30 +84,27 @@ fn serve(args: &ServeArgs, slowdown: Option<Slowdown>) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// The port for encrypted connections. As in redis-server, clients need a certificate unless said otherwise.
-fn encrypted(args: &ServeTlsArgs) -> Result<Option<Listen>, Failure> {
-    let files = args
-        .tls_cert_file
-        .as_deref()
-        .zip(args.tls_key_file.as_deref());
-    let Some((address, (certificate, key))) = args.tls_port.zip(files) else {
+/// The certificates of encrypted connections. As in redis-server, clients need one unless said otherwise.
+fn encrypted(args: &ServeTlsArgs) -> Result<Option<Tls>, Failure> {
+    let files = args.tls_cert_file.clone().zip(args.tls_key_file.clone());
+    let Some((certificate, key)) = files else {
         return Ok(None);
     };
-    let asked = args.tls_auth_clients.unwrap_or(AuthClientsArg::Yes);
-    let authorities = args.tls_ca_cert_file.as_deref();
-    let authorities = match (asked, authorities) {
-        (AuthClientsArg::No, _) => None,
-        (AuthClientsArg::Yes | AuthClientsArg::Optional, Some(file)) => Some(file),
-        (AuthClientsArg::Yes | AuthClientsArg::Optional, None) => {
-            return Err(Failure::usage(
-                "Clients need a certificate, but the authority that signs it is not named.\n\
-                 Name its file with --tls-ca-cert-file, or do without certificates of clients with --tls-auth-clients no.",
-            ));
-        }
+    let files = TlsFiles {
+        certificate,
+        key,
+        authorities: args.tls_ca_cert_file.clone(),
+        clients: match args.tls_auth_clients {
+            None | Some(AuthClientsArg::Yes) => ClientCertificates::Yes,
+            Some(AuthClientsArg::Optional) => ClientCertificates::Optional,
+            Some(AuthClientsArg::No) => ClientCertificates::No,
+        },
     };
-    let is_optional = asked == AuthClientsArg::Optional;
-    let config = tls::server(certificate, key, authorities, is_optional)?;
-    Ok(Some(Listen::Tls(address, config)))
+    Ok(Some(Tls {
+        config: tls::server(&files)?,
+        files,
+        read: |files| tls::server(files).map_err(|failure| failure.to_string()),
+    }))
 }
 
 fn eviction(policy: EvictionArg) -> Eviction {

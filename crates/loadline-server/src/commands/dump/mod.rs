@@ -93,6 +93,11 @@ pub(super) fn value_bytes(value: View<'_>) -> usize {
     encode(value).len() - 1
 }
 
+/// The value that RESTORE makes of what DUMP replies with for this one.
+pub(super) fn read_again(value: View<'_>, settings: &Settings) -> Option<Value> {
+    decode(&encode(value), settings)
+}
+
 /// The value of a payload that DUMP replied with; `None` if its checksum is wrong, or its format is not known.
 #[must_use]
 pub fn restored(payload: &[u8]) -> Option<Value> {

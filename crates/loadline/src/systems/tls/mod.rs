@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use loadline_client::{Tls, TlsStream};
 use loadline_load::wire;
+use loadline_server::ClientCertificates;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -58,17 +59,22 @@ pub(crate) fn trust(files: &TlsFiles, hosts: &[&str]) -> Result<Tls, Failure> {
     Ok(Tls::with_config(Arc::new(config)))
 }
 
-/// The configuration of a server with this certificate and key, for clients with a certificate of these authorities,
-/// if there are any. `is_optional` also accepts clients without a certificate.
+/// The configuration of a server with these certificates.
 ///
 /// # Errors
-/// A bad file, or a key that does not belong to the certificate.
-pub(crate) fn server(
-    certificate: &Path,
-    key: &Path,
-    authorities: Option<&Path>,
-    is_optional: bool,
-) -> Result<Arc<ServerConfig>, Failure> {
+/// A bad file, a key that does not belong to the certificate, or clients that need a certificate without an authority for it.
+pub(crate) fn server(files: &loadline_server::TlsFiles) -> Result<Arc<ServerConfig>, Failure> {
+    let (certificate, key) = (files.certificate.as_path(), files.key.as_path());
+    let authorities = match (files.clients, &files.authorities) {
+        (ClientCertificates::No, _) => None,
+        (_, Some(file)) => Some(file),
+        (_, None) => {
+            return Err(Failure::usage(
+                "Clients need a certificate, but the authority that signs it is not named.\n\
+                 Name its file with --tls-ca-cert-file, or do without certificates of clients with --tls-auth-clients no.",
+            ));
+        }
+    };
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -78,7 +84,7 @@ pub(crate) fn server(
         Some(authorities) => {
             let roots = Arc::new(roots(Some(authorities))?);
             let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
-            let verifier = if is_optional {
+            let verifier = if files.clients == ClientCertificates::Optional {
                 verifier.allow_unauthenticated()
             } else {
                 verifier

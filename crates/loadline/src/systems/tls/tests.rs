@@ -61,8 +61,17 @@ impl Authority {
         (certificate, key): (PathBuf, PathBuf),
         asks_for_certificate: bool,
     ) -> (Server, JoinHandle<io::Result<()>>) {
-        let authorities = asks_for_certificate.then(|| self.file("ca.pem"));
-        let config = super::server(&certificate, &key, authorities.as_deref(), false).unwrap();
+        let files = loadline_server::TlsFiles {
+            certificate,
+            key,
+            authorities: Some(self.file("ca.pem")),
+            clients: if asks_for_certificate {
+                ClientCertificates::Yes
+            } else {
+                ClientCertificates::No
+            },
+        };
+        let config = super::server(&files).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Server {
             tls: true,
