@@ -11,6 +11,7 @@ use super::keys::database;
 use super::numbers::small_integer;
 use super::refusal::{Refusal, SYNTAX};
 use super::{Call, Keys, Listed, Words, is, listed, sub};
+use crate::REDIS_VERSION;
 use crate::state::{DATABASES, Shared};
 
 pub(super) const TABLE: &[Listed] = &[
@@ -58,7 +59,11 @@ pub(super) const TABLE: &[Listed] = &[
         Ok(())
     }),
     listed("LOLWUT", -1, Keys::None, |call, _| {
-        let text = format!("Loadline ver. {}\n", env!("CARGO_PKG_VERSION"));
+        // Tests of clients look for this version.
+        let text = format!(
+            "Loadline {}, as Redis ver. {REDIS_VERSION}\n",
+            env!("CARGO_PKG_VERSION")
+        );
         call.reply().text(&text);
         Ok(())
     }),

@@ -20,6 +20,10 @@ use crate::commands::{Refusal, Words};
 
 /// Memory that all scripts share, in bytes.
 const MEMORY_BYTES: usize = 256 << 20;
+/// The most bytes of memory for a byte of a request or a reply: an empty map of 4 bytes becomes two tables.
+const BYTES_FOR_BYTE: usize = 64;
+/// Bytes of a request that would need as much memory as the functions that execute commands, with room to spare.
+const FUNCTION_BYTES: usize = 256;
 /// Instructions between two looks at the clock.
 const HOOK_EVERY: u32 = 100_000;
 /// The name of scripts in errors.
@@ -280,11 +284,15 @@ impl Interpreter {
         given: Given<'_>,
         commands: &mut dyn Commands,
     ) -> mlua::Result<(bool, Value)> {
-        let (keys, arguments) = (self.list(given.keys)?, self.list(given.arguments)?);
-        if !given.is_function {
-            self.visible.raw_set("KEYS", &keys)?;
-            self.visible.raw_set("ARGV", &arguments)?;
-        }
+        let bytes = given.words.iter().map(|word| word.len() + 1).sum();
+        let (keys, arguments) = make(&self.lua, bytes, || {
+            let (keys, arguments) = (self.list(given.keys)?, self.list(given.arguments)?);
+            if !given.is_function {
+                self.visible.raw_set("KEYS", &keys)?;
+                self.visible.raw_set("ARGV", &arguments)?;
+            }
+            Ok((keys, arguments))
+        })?;
         let commands = RefCell::new(commands);
         // A command cannot call a script, so the borrow never fails.
         let busy = |_| mlua::Error::RecursiveMutCallback;
@@ -293,7 +301,7 @@ impl Interpreter {
             commands.execute(lua, arguments)
         };
         self.lua.scope(|scope| {
-            let call = scope.create_function(|lua, arguments: MultiValue| {
+            let call = |lua: &Lua, arguments: MultiValue| {
                 // The hook of a script that runs for long.
                 if let Some(Value::LightUserData(_)) = arguments.front() {
                     let mut commands = commands.try_borrow_mut().map_err(busy)?;
@@ -301,17 +309,20 @@ impl Interpreter {
                 }
                 let reply = execute(lua, &arguments)?;
                 reply.map_err(failure::of_command)
-            })?;
-            self.redis.raw_set("call", call)?;
-            let pcall = scope.create_function(|lua, arguments: MultiValue| {
+            };
+            let pcall = |lua: &Lua, arguments: MultiValue| {
                 execute(lua, &arguments)?.or_else(|refused| convert::refused(lua, &refused))
-            })?;
-            self.redis.raw_set("pcall", pcall)?;
-            let check = scope.create_function(|_, arguments: MultiValue| {
+            };
+            let check = |_: &Lua, arguments: MultiValue| {
                 let permitted = commands.borrow().may_call(&arguments);
                 permitted.map_err(failure::reply)
+            };
+            make(&self.lua, FUNCTION_BYTES, || {
+                self.redis.raw_set("call", scope.create_function(call)?)?;
+                self.redis.raw_set("pcall", scope.create_function(pcall)?)?;
+                let check = scope.create_function(check)?;
+                self.redis.raw_set("acl_check_cmd", check)
             })?;
-            self.redis.raw_set("acl_check_cmd", check)?;
             if given.is_function {
                 self.run.call((function, keys, arguments))
             } else {
@@ -327,6 +338,26 @@ impl Interpreter {
         }
         Ok(list)
     }
+}
+
+/// Makes values of Lua of a request or a reply of so many bytes. Where these fit into the memory of scripts for certain, its limit
+/// is suspended: otherwise, each step is a call of Lua of its own that can fail, which takes longer than the step.
+///
+/// # Errors
+/// Those of `make`.
+pub(super) fn make<R>(
+    lua: &Lua,
+    bytes: usize,
+    make: impl FnOnce() -> mlua::Result<R>,
+) -> mlua::Result<R> {
+    let most = bytes.saturating_mul(BYTES_FOR_BYTE);
+    if lua.used_memory().saturating_add(most) > MEMORY_BYTES {
+        return make();
+    }
+    lua.set_memory_limit(0)?;
+    let made = make();
+    lua.set_memory_limit(MEMORY_BYTES)?;
+    made
 }
 
 fn failed_to_register(error: &Value) -> Refusal {

@@ -7,7 +7,7 @@ use mlua::{Lua, MultiValue, Value};
 
 use super::convert;
 use super::failure::Refused;
-use super::interpreter::{Commands, Given};
+use super::interpreter::{Commands, Given, make};
 use super::progress::{Flags, Progress};
 use crate::acl::Denial;
 use crate::buffer::Output;
@@ -141,11 +141,14 @@ impl Commands for Nested<'_, '_> {
             self.call.shared.stats.count_error(&text);
             return Ok(Err(counted(text.into_owned())));
         }
+        let bytes = self.out.len();
         let mut decoder = Decoder::new(Limits::default());
         let outcome = match decoder.decode(self.out.as_slice()) {
             Ok(Some((reply, _))) => match reply.error_text() {
                 Some(text) => Err(counted(text.to_vec())),
-                None => Ok(convert::to_lua(lua, &reply, self.progress.protocol())?),
+                None => Ok(make(lua, bytes, || {
+                    convert::to_lua(lua, &reply, self.progress.protocol())
+                })?),
             },
             Ok(None) | Err(_) => Err(Refused {
                 text: b"ERR the reply to the command is too large for a script".to_vec(),
