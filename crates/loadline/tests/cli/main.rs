@@ -17,6 +17,7 @@ mod kernel;
 mod keys;
 mod limits;
 mod link;
+mod manifests;
 mod masters;
 mod merge;
 mod modes;
