@@ -103,3 +103,47 @@ fn typed<A: Args>(matches: &ArgMatches) -> Vec<String> {
     }
     words
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Flags that no agent of a launcher gets as they were typed: those by which agents meet, which the launcher states itself, and
+    /// those about files and the terminal of the machine where the manifest is printed.
+    const KEPT_BACK: [&str; 13] = [
+        "agents",
+        "color",
+        "coordinator",
+        "csv",
+        "dry-run",
+        "html",
+        "json",
+        "junit",
+        "markdown",
+        "profile",
+        "rank",
+        "run",
+        "secret-file",
+    ];
+
+    fn flags<A: Args>() -> Vec<String> {
+        let all = A::augment_args(clap::Command::new("words"));
+        let flags = all.get_arguments().filter_map(|arg| arg.get_long());
+        flags.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_flag_of_a_command_with_agents_is_passed_on_or_kept_back_on_purpose() {
+        let measured = flags::<MeasureArgs>();
+        let all = [
+            flags::<GateArgs>(),
+            flags::<CapacityArgs>(),
+            flags::<BaselineSaveArgs>(),
+        ];
+        let mut rest = all.concat();
+        rest.retain(|flag| !measured.contains(flag) && !FURTHER.contains(&flag.as_str()));
+        rest.sort_unstable();
+        rest.dedup();
+        assert_eq!(rest, KEPT_BACK);
+    }
+}
