@@ -52,7 +52,7 @@ pub(crate) enum Waiting {
     ForPause(Vec<Vec<u8>>),
     /// For a key.
     ForKeys { words: Vec<Vec<u8>>, at_end: AtEnd },
-    /// For another server that gets keys, in a request of so many bytes.
+    /// For another server that gets keys, in a request of this many bytes.
     ForMigration { held_bytes: usize },
     /// The command found no data again.
     Unserved,

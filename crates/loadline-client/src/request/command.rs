@@ -152,7 +152,7 @@ impl<A: ToArgs, T: FromReply> Request for Command<A, T> {
         1
     }
 
-    // In line down to the last byte, which takes 1,084 instructions for a blocking GET where calls take 1,297.
+    // In line down to the last byte: with calls in between, a blocking GET takes a fifth more instructions.
     #[inline(always)]
     fn encode(&self, out: &mut Requests<'_>) {
         out.command(self.meta, &self.args);

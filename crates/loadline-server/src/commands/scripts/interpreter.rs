@@ -340,7 +340,7 @@ impl Interpreter {
     }
 }
 
-/// Makes values of Lua of a request or a reply of so many bytes. Where these fit into the memory of scripts for certain, its limit
+/// Makes values of Lua of a request or a reply of this many bytes. Where these fit into the memory of scripts for certain, its limit
 /// is suspended: otherwise, each step is a call of Lua of its own that can fail, which takes longer than the step.
 ///
 /// # Errors
