@@ -117,6 +117,9 @@ impl Skipper {
         while at < bytes.len() {
             if self.is_between_replies() {
                 (at, _) = self.skip_short(bytes, at, u64::MAX, &mut on);
+                if at == bytes.len() {
+                    break;
+                }
             }
             let (used, reply) = self.next(&bytes[at..])?;
             at += used;
@@ -185,9 +188,8 @@ impl Skipper {
         let mut shape = self.shape;
         let mut skipped = 0;
         while skipped < most
-            && let Some(word) = bytes.get(at..at + 8)
+            && let Some(word) = word_at(bytes, at)
         {
-            let word = u64::from_le_bytes(word.try_into().expect("the slice has eight bytes"));
             if !shape.fits(word) {
                 match Shape::of(word, &self.limits) {
                     Some(other) => shape = other,
@@ -464,4 +466,16 @@ impl Skipper {
             error,
         }
     }
+}
+
+/// The eight bytes at `at`; where only four to seven are left, those and zeros, which end no line. `None` if there are fewer.
+#[inline]
+fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
+    let rest = bytes.get(at..)?;
+    if let Some(eight) = rest.first_chunk() {
+        return Some(u64::from_le_bytes(*eight));
+    }
+    let [first, last] = [rest.first_chunk()?, rest.last_chunk()?];
+    let [first, last] = [first, last].map(|four| u64::from(u32::from_le_bytes(*four)));
+    Some(first | last << (8 * (rest.len() - 4)))
 }
