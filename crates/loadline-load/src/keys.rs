@@ -103,6 +103,15 @@ impl KeyPicker {
     pub fn pick(&self, rng: &mut SmallRng, keys: u64) -> u64 {
         match &self.kind {
             Kind::Uniform | Kind::Sequential => below(rng, keys),
+            kind => self.pick_unevenly(kind, rng, keys),
+        }
+    }
+
+    /// The draw of the other distributions, apart, so that a uniform one is compiled into its caller.
+    #[inline(never)]
+    fn pick_unevenly(&self, kind: &Kind, rng: &mut SmallRng, keys: u64) -> u64 {
+        match kind {
+            Kind::Uniform | Kind::Sequential => below(rng, keys),
             Kind::Zipf(zipf) => self
                 .permutation
                 .apply(rank(zipf, rng).min(self.permutation.len - 1)),

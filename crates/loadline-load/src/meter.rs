@@ -91,6 +91,12 @@ impl Board {
 
     fn contribute(&self, start_ns: u64, ops: u64, errors: u64, response: &Histogram) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.threads == 1 {
+            state
+                .done
+                .push(self.interval(start_ns, ops, errors, response));
+            return;
+        }
         let slot = state.open.entry(start_ns).or_insert_with(|| Slot {
             contributions: 0,
             ops: 0,
@@ -106,7 +112,7 @@ impl Board {
                 .open
                 .remove(&start_ns)
                 .expect("the slot was there a line ago");
-            state.done.push(self.finished(start_ns, slot));
+            state.done.push(self.interval_of(start_ns, &slot));
         }
     }
 
@@ -115,20 +121,24 @@ impl Board {
         let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
         let mut series = state.done;
         for (start_ns, slot) in state.open {
-            series.push(self.finished(start_ns, slot));
+            series.push(self.interval_of(start_ns, &slot));
         }
         series.sort_unstable_by_key(|interval| interval.start);
         series
     }
 
-    fn finished(&self, start_ns: u64, slot: Slot) -> Interval {
+    fn interval_of(&self, start_ns: u64, slot: &Slot) -> Interval {
+        self.interval(start_ns, slot.ops, slot.errors, &slot.response)
+    }
+
+    fn interval(&self, start_ns: u64, ops: u64, errors: u64, response: &Histogram) -> Interval {
         Interval {
             start: Duration::from_nanos(start_ns),
-            ops: slot.ops,
-            errors: slot.errors,
-            p50: slot.response.quantile(0.5),
-            p99: slot.response.quantile(0.99),
-            response: self.is_keeping.then_some(slot.response),
+            ops,
+            errors,
+            p50: response.quantile(0.5),
+            p99: response.quantile(0.99),
+            response: self.is_keeping.then(|| response.clone()),
         }
     }
 }
@@ -136,7 +146,7 @@ impl Board {
 /// The recorder of one thread. Intervals never extend over the end of a window.
 #[derive(Debug)]
 pub(crate) struct Meter<'b> {
-    /// The results of the current window.
+    /// The results of the current window. Its response times are those of the intervals that are over.
     pub(crate) part: Outcome,
     /// The results of the windows before it.
     done: Vec<Outcome>,
@@ -208,11 +218,10 @@ impl<'b> Meter<'b> {
         let response_ns = now_ns.saturating_sub(intended_ns);
         self.part.ops += ops;
         self.part.clock_reads += 1;
-        self.part.response.record_n(response_ns, ops);
+        self.interval.record_n(response_ns, ops);
         self.part
             .service
             .record_n(now_ns.saturating_sub(sent_ns), ops);
-        self.interval.record_n(response_ns, ops);
     }
 
     /// Counts `ops` operations that were not timed individually.
@@ -367,6 +376,7 @@ impl<'b> Meter<'b> {
         if let Some(live) = &self.control.live {
             live.add(ops, errors - self.errors_reported, &self.interval);
         }
+        self.part.response.merge(&self.interval);
         self.errors_reported = errors;
         self.ops_reported = self.part.ops;
         self.interval.reset();

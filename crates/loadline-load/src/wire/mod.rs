@@ -5,7 +5,7 @@
 //! replies are skipped, not built; there is no allocation, lock or formatting per operation. A single
 //! connection, which has no other one to fill its waits, sends its window in two halves and waits in the read
 //! itself, spinning as long as that pays off.
-//! window in two halves and waits in the read itself, awake for as long as that pays.
+//!
 //! Correctness: an operation's response time counts from its intended start, which is the schedule's in an
 //! open loop and the moment its place became free in a closed one, so that rate times mean response time is
 //! the number in flight (Little's law). Planned operations are either sent or reported as not sent.

@@ -442,8 +442,10 @@ impl<'r, F: Framing, S: System> Running<'r, F, S> {
             if single_replies {
                 self.note_groups(index, count, now_ns);
             }
-            let is_full = self.worker.conns[index].in_flight == self.worker.window;
-            if let Some(halves) = self.halves.as_mut().filter(|_| !is_full) {
+            if self.worker.conns[index].in_flight == self.worker.window {
+                return;
+            }
+            if let Some(halves) = &mut self.halves {
                 halves.hold(now_ns);
             }
         }
