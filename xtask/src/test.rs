@@ -71,30 +71,26 @@ impl<'a> Asked<'a> {
 /// # Errors
 /// If a test fails, or if a program is missing that should be installed or that `CI=true` requires.
 pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
-    let mut missing = missing(&PROGRAMS);
-    if asked.install && !missing.is_empty() {
-        install_packages(&missing)?;
-        missing = self::missing(&PROGRAMS);
-    }
     let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-    refuse_missing(&missing, asked.install || is_ci)?;
-    if asked.install {
-        install_axe()?;
-        porcupine::install()?;
-        kubernetes::install()?;
-    } else {
-        refuse_missing_axe(is_ci)?;
-        porcupine::refuse_missing(is_ci)?;
-        kubernetes::refuse_missing(is_ci)?;
-    }
     let features = features::flag(asked.rocksdb)?;
     let long = [(settings::LONG, "1")];
     let environment = if asked.long { &long[..] } else { &[] };
+    if !asked.install || !asked.arguments.is_empty() {
+        provide(asked.install, is_ci)?;
+    }
     if !asked.arguments.is_empty() {
         let words = ["test", "--workspace", &features];
         return run_cargo(&[&words, asked.arguments].concat(), environment);
     }
-    let programs = programs::build(&features)?;
+    // Installing waits for the network for most of its time, and the build needs nothing of it.
+    let programs = thread::scope(|scope| {
+        let provided = asked.install.then(|| scope.spawn(|| provide(true, is_ci)));
+        let programs = programs::build(&features);
+        if let Some(provided) = provided {
+            provided.join().expect("no thread panics")?;
+        }
+        programs
+    })?;
     let must_be_there = asked.install || is_ci;
     let mut failed = Vec::new();
     thread::scope(|scope| {
@@ -118,6 +114,28 @@ pub(crate) fn run_tests(asked: &Asked<'_>) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!("{}", failed.join("; "))
+}
+
+/// Installs the programs that tests need, or says which are missing.
+///
+/// # Errors
+/// If one cannot be installed, or is missing where `is_ci` requires it.
+fn provide(install: bool, is_ci: bool) -> anyhow::Result<()> {
+    let mut missing = missing(&PROGRAMS);
+    if install && !missing.is_empty() {
+        install_packages(&missing)?;
+        missing = self::missing(&PROGRAMS);
+    }
+    refuse_missing(&missing, install || is_ci)?;
+    if install {
+        install_axe()?;
+        porcupine::install()?;
+        kubernetes::install()
+    } else {
+        refuse_missing_axe(is_ci)?;
+        porcupine::refuse_missing(is_ci)?;
+        kubernetes::refuse_missing(is_ci)
+    }
 }
 
 /// Takes a part of the run and prints its time. The run goes on after one that failed, which joins `failed`: it takes too long
