@@ -115,7 +115,7 @@ impl Client {
     #[cfg(feature = "tokio")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub async fn pool(&self, limits: crate::pool::Limits) -> Result<crate::pool::Pool, Error> {
-        crate::pool::Pool::open(Arc::clone(&self.config), limits).await
+        crate::pool::Pool::open(Arc::clone(&self.config), limits, &Arc::default()).await
     }
 
     /// Opens a connection with one owner, for commands that block or that change the state of the connection.

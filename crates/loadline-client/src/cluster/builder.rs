@@ -94,6 +94,13 @@ impl Builder {
         self
     }
 
+    /// Sets the name that `CLIENT LIST` shows, without spaces.
+    #[must_use]
+    pub fn client_name(mut self, name: impl Into<String>) -> Self {
+        self.config.client_name = Some(name.into());
+        self
+    }
+
     /// Sets which nodes execute reads. Default [`ReadFrom::Master`].
     #[must_use]
     pub fn read_from(mut self, from: ReadFrom) -> Self {

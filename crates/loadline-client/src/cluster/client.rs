@@ -51,7 +51,7 @@ pub(super) struct Hub {
     /// Whether a task asks for the map as long as there are any.
     pub(super) watching: AtomicBool,
     /// Wakes requests when a slot has another master.
-    changed: Notify,
+    pub(super) changed: Notify,
     /// The runtime of all connections. Handles may be used on other runtimes, which may end before.
     pub(super) runtime: runtime::Handle,
 }
@@ -202,6 +202,15 @@ impl Cluster {
     pub fn is_connected(&self) -> bool {
         let connections = lock(&self.shared.connections);
         connections.values().any(Connection::is_connected)
+    }
+
+    /// Returns the number of open connections that all tasks share. Those of [`Pools`](super::Pools) and others with one owner are
+    /// not counted.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        let connections = lock(&self.shared.connections);
+        let open = connections.values().filter(|one| one.is_connected());
+        open.count()
     }
 
     /// Asks some nodes for the map of slots. This happens automatically when a redirection or a lost node shows that

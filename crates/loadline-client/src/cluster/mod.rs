@@ -38,7 +38,7 @@
 //! | `PING`, `ECHO`, `TIME`, `PUBLISH` and others without keys | on one node, in turn |
 //! | `SCAN` | `Cluster::scan` goes from master to master |
 //! | `INFO`, `CONFIG` and others about one node | nowhere; `Cluster::connection` connects to one |
-//! | `WAIT` | with the write before it, on a [`SlotConnection`] |
+//! | `WAIT` | with the write before it, on a [`SlotConnection`] or a connection of [`Pools`] |
 //! | `BLPOP`, `WATCH` and others that block or change their connection | nowhere; `Cluster::dedicated` connects to the node of a key |
 
 /// The methods by which both clients of a cluster describe its nodes.
@@ -82,6 +82,8 @@ mod client;
 mod join;
 pub(crate) mod plan;
 #[cfg(feature = "tokio")]
+mod pools;
+#[cfg(feature = "tokio")]
 mod refresh;
 mod refusal;
 pub(crate) mod replies;
@@ -100,6 +102,9 @@ pub use builder::Builder;
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use client::Cluster;
+#[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+pub use pools::{Lent, Pools};
 pub(crate) use refusal::Refusal;
 pub(crate) use route::routing_keys;
 pub use scan::Cursor;

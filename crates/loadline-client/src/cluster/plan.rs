@@ -163,7 +163,9 @@ impl Plan {
         second_try: bool,
         slot: u16,
     ) -> Result<Self, Error> {
-        let plan = Self::cut(request, second_try, &Topology::empty(), slot, true)?;
+        let mut plan = Self::cut(request, second_try, &Topology::empty(), slot, true)?;
+        // The connection is to the master.
+        plan.reads = false;
         if plan.units.iter().any(|unit| unit.slot != slot) {
             return Err(Error::Usage(
                 "the keys of a request are in another slot than that of the connection",

@@ -34,10 +34,10 @@ use crate::multiplexed::Connection;
 /// ```
 #[derive(Debug)]
 pub struct SlotConnection {
-    hub: Arc<Hub>,
-    slot: u16,
+    pub(super) hub: Arc<Hub>,
+    pub(super) slot: u16,
     /// The connection to the node of the last request.
-    open: Option<(Node, Connection)>,
+    pub(super) open: Option<(Node, Connection)>,
 }
 
 impl Cluster {

@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use super::Shared;
-use crate::config::Peer;
 use crate::conn::core::Events;
 use crate::conn::shell::{self, Alarm, Inlet, Transport, connect, meanwhile};
 use crate::{Error, meter};
@@ -51,9 +50,9 @@ impl Driver {
     }
 
     /// Drives the connection, and makes it again when it breaks, until no handle is left. If the
-    /// first connection cannot be made, it ends at once, unless it is to a node of a cluster.
-    pub(super) async fn run(mut self) {
-        let mut first = self.shared.config.peer == Peer::Server;
+    /// first connection `must_open` and cannot be made, it ends at once.
+    pub(super) async fn run(mut self, must_open: bool) {
+        let mut first = must_open;
         loop {
             let error = match self.connect_once().await {
                 Some(Ok(transport)) => match self.serve(transport).await {

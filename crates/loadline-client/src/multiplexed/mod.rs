@@ -149,7 +149,7 @@ impl Connection {
     }
 
     async fn open_as(config: Arc<Config>, shared: bool) -> Result<Self, Error> {
-        let connection = Self::start(config, shared, &current_runtime()?);
+        let connection = Self::start(config, shared, true, &current_runtime()?);
         std::future::poll_fn(|cx| connection.handle.shared.poll_opening(cx)).await?;
         Ok(connection)
     }
@@ -157,11 +157,16 @@ impl Connection {
     /// A connection to a node of a cluster, which is still to be made; requests wait for the next attempt.
     /// It lives as long as `runtime`, whichever runtime asks for it first.
     pub(crate) fn to_node(config: Arc<Config>, shared: bool, runtime: &runtime::Handle) -> Self {
-        Self::start(config, shared, runtime)
+        Self::start(config, shared, false, runtime)
     }
 
-    /// Starts the driver.
-    fn start(config: Arc<Config>, shared: bool, runtime: &runtime::Handle) -> Self {
+    /// Starts the driver, which ends if the connection `must_open` at the first attempt and does not.
+    fn start(
+        config: Arc<Config>,
+        shared: bool,
+        must_open: bool,
+        runtime: &runtime::Handle,
+    ) -> Self {
         let conn = Conn::new(Arc::clone(&config), shared, Instant::now());
         let shared = Arc::new(Shared {
             config,
@@ -178,7 +183,7 @@ impl Connection {
         let context = runtime.enter();
         let driver = Driver::new(shared);
         drop(context);
-        runtime.spawn(driver.run());
+        runtime.spawn(driver.run(must_open));
         connection
     }
 
@@ -238,6 +243,11 @@ impl Dedicated {
     pub(crate) async fn open(config: Arc<Config>) -> Result<Self, Error> {
         let connection = Connection::open_as(config, false).await?;
         Ok(Self { connection })
+    }
+
+    /// The connection, for the code that follows the slots of a cluster on it.
+    pub(crate) fn connection(&self) -> Connection {
+        self.connection.clone()
     }
 
     /// Runs a command, or several as a pipeline; see [`Connection::run`].

@@ -38,7 +38,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::conn::backoff::Backoff;
 use crate::conn::core::Residue;
@@ -102,25 +102,27 @@ struct PoolState {
     wait: Duration,
     books: Mutex<Books<Dedicated, oneshot::Sender<Borrowed>>>,
     /// Wakes the keeper when a connection is wanted.
-    wanted: tokio::sync::Notify,
+    wanted: Notify,
+    /// Notified when a connection could not be opened.
+    failed: Arc<Notify>,
     /// Where connections are reset.
     runtime: Handle,
 }
 
 impl Pool {
-    pub(crate) async fn open(config: Arc<Config>, limits: Limits) -> Result<Self, Error> {
+    /// Opens a pool and its first connections. `failed` is notified when a later one could not be opened.
+    pub(crate) async fn open(
+        config: Arc<Config>,
+        limits: Limits,
+        failed: &Arc<Notify>,
+    ) -> Result<Self, Error> {
         if limits.max == 0 || limits.min > limits.max {
             return Err(Error::Usage(
                 "invalid limits of a pool: `max` must be at least 1 and at least `min`",
             ));
         }
-        let shared = Arc::new(PoolState {
-            config,
-            wait: limits.wait,
-            books: Mutex::new(Books::new(limits)),
-            wanted: tokio::sync::Notify::new(),
-            runtime: current_runtime()?,
-        });
+        let pool = Self::new(config, limits, current_runtime()?, Arc::clone(failed));
+        let shared = &pool.shared;
         // The first ones are opened here, so that the caller learns at once that there is no server.
         let first = shared.lock().open_more();
         for _ in 0..first {
@@ -132,8 +134,32 @@ impl Pool {
                 }
             }
         }
-        tokio::spawn(keep(Keeper(Arc::downgrade(&shared))));
-        Ok(Self { shared })
+        tokio::spawn(keep(Keeper(Arc::downgrade(shared))));
+        Ok(pool)
+    }
+
+    /// A pool without connections, which opens its first ones in the background.
+    pub(crate) fn start(
+        config: Arc<Config>,
+        limits: Limits,
+        runtime: &Handle,
+        failed: &Arc<Notify>,
+    ) -> Self {
+        let pool = Self::new(config, limits, runtime.clone(), Arc::clone(failed));
+        runtime.spawn(keep(Keeper(Arc::downgrade(&pool.shared))));
+        pool
+    }
+
+    fn new(config: Arc<Config>, limits: Limits, runtime: Handle, failed: Arc<Notify>) -> Self {
+        let shared = Arc::new(PoolState {
+            config,
+            wait: limits.wait,
+            books: Mutex::new(Books::new(limits)),
+            wanted: Notify::new(),
+            failed,
+            runtime,
+        });
+        Self { shared }
     }
 
     /// Borrows a connection, and waits for one if all are lent.
@@ -144,6 +170,11 @@ impl Pool {
     /// [`Error::Pool`] if none was free in time, with the state of the pool; [`Error::Closed`] if the runtime on
     /// which the pool was opened has ended.
     pub async fn get(&self) -> Result<Borrowed, Error> {
+        self.get_within(self.shared.wait).await
+    }
+
+    /// As [`Pool::get`], with a limit of the caller.
+    pub(crate) async fn get_within(&self, wait: Duration) -> Result<Borrowed, Error> {
         let receiver = {
             let mut books = self.shared.lock();
             loop {
@@ -165,7 +196,7 @@ impl Pool {
             receiver
         };
         self.shared.wanted.notify_one();
-        match tokio::time::timeout(self.shared.wait, receiver).await {
+        match tokio::time::timeout(wait, receiver).await {
             Ok(Ok(borrowed)) => Ok(borrowed),
             // The pool was closed meanwhile.
             Ok(Err(_)) => Err(CLOSED),
@@ -174,7 +205,7 @@ impl Pool {
                 let status = books.status();
                 books.forget(oneshot::Sender::is_closed);
                 Err(Error::Pool {
-                    waited: self.shared.wait,
+                    waited: wait,
                     status,
                 })
             }
@@ -317,6 +348,7 @@ async fn keep(pool: Keeper) {
                 }
                 Ok(Err(error)) => {
                     shared.lock().failed(error.to_string());
+                    shared.failed.notify_one();
                     pause = Some(backoff.failed(Instant::now()));
                 }
                 Err(error) => shared.lock().failed(error.to_string()),

@@ -20,6 +20,20 @@ pub struct Status {
     pub last_error: Option<String>,
 }
 
+impl Status {
+    /// Both states as one.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            free: self.free + other.free,
+            in_use: self.in_use + other.in_use,
+            opening: self.opening + other.opening,
+            waiting: self.waiting + other.waiting,
+            max: self.max + other.max,
+            last_error: self.last_error.or(other.last_error),
+        }
+    }
+}
+
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -11,6 +11,7 @@ mod example;
 mod failover;
 mod migration;
 mod nodes;
+mod pools;
 mod pubsub;
 mod routing;
 mod runtimes;
