@@ -1,9 +1,10 @@
 //! Connections of loadline-client to a target.
 
-use loadline_client::cluster::{self, Cluster, Node};
+use loadline_client::cluster::{self, Cluster, Lent, Node, Pools};
+use loadline_client::multiplexed::{self, Dedicated};
 use loadline_client::pool::{self, Pool};
 use loadline_client::pubsub::PubSub;
-use loadline_client::{Client, Error, Protocol, Request, Tls, blocking, multiplexed};
+use loadline_client::{Client, Error, Protocol, Request, Tls, blocking};
 
 use super::connect::builder;
 use crate::spelling::{Address, Server};
@@ -73,6 +74,21 @@ pub(crate) enum Blocking {
     Cluster(Box<blocking::Cluster>),
 }
 
+/// Connections that are lent to one task at a time.
+#[derive(Debug, Clone)]
+pub(crate) enum Pooled {
+    Server(Pool),
+    /// A pool for each master.
+    Cluster(Cluster, Pools),
+}
+
+/// A connection of [`Pooled`].
+#[derive(Debug)]
+pub(crate) enum LentConnection {
+    Server(pool::Borrowed),
+    Cluster(Lent),
+}
+
 /// A connection shared by tasks.
 #[derive(Debug, Clone)]
 pub(crate) enum SharedConnection {
@@ -111,19 +127,24 @@ impl Connector {
 }
 
 impl Connector {
-    /// Opens a pool of connections to a server, which have the client name `name` there; `None` for a cluster.
-    pub(crate) async fn pool(
-        &self,
-        limits: pool::Limits,
-        name: String,
-    ) -> Option<Result<Pool, Error>> {
+    /// Opens a pool, or one for each master of a cluster. Its connections have the client name `name` at the servers, as do those
+    /// that the client of a cluster shares.
+    ///
+    /// # Errors
+    /// If a connection cannot be made.
+    pub(crate) async fn pool(&self, limits: pool::Limits, name: String) -> Result<Pooled, Error> {
         match self {
             Self::Server(client) => {
                 let mut config = client.config().clone();
                 config.client_name = Some(name);
-                Some(Client::from(config).pool(limits).await)
+                Client::from(config).pool(limits).await.map(Pooled::Server)
             }
-            Self::Cluster(_) => None,
+            Self::Cluster(builder) => {
+                let builder = cluster::Builder::clone(builder).client_name(name);
+                let cluster = builder.open().await?;
+                let pools = cluster.pools(limits).await?;
+                Ok(Pooled::Cluster(cluster, pools))
+            }
         }
     }
 
@@ -158,6 +179,63 @@ impl SharedConnection {
         match self {
             Self::Server(connection) => connection.run(request).await,
             Self::Cluster(cluster) => cluster.run(request).await,
+        }
+    }
+}
+
+impl Pooled {
+    /// Borrows a connection to the server of a key, and waits for one if all are lent.
+    ///
+    /// # Errors
+    /// Those of [`Pool::get`] and [`Pools::get`].
+    pub(crate) async fn get(&self, key: &str) -> Result<LentConnection, Error> {
+        match self {
+            Self::Server(pool) => pool.get().await.map(LentConnection::Server),
+            Self::Cluster(_, pools) => pools.get(key).await.map(LentConnection::Cluster),
+        }
+    }
+
+    /// The master whose pool has the connections for a key; `None` if there is only one pool.
+    pub(crate) fn master_of(&self, key: &str) -> Option<Node> {
+        match self {
+            Self::Server(_) => None,
+            Self::Cluster(cluster, _) => cluster.master_of(key),
+        }
+    }
+
+    /// Whether calls wait for a connection to the server of a key.
+    pub(crate) fn is_waited_for(&self, key: &str) -> bool {
+        let status = match self {
+            Self::Server(pool) => pool.status(),
+            Self::Cluster(_, pools) => pools.status_of(key),
+        };
+        status.waiting > 0
+    }
+
+    /// The connections that it knows of, with those that the client of a cluster shares.
+    pub(crate) fn connections(&self) -> usize {
+        let (status, shared) = match self {
+            Self::Server(pool) => (pool.status(), 0),
+            Self::Cluster(cluster, pools) => (pools.status(), cluster.connections()),
+        };
+        shared + status.free + status.in_use + status.opening
+    }
+}
+
+impl LentConnection {
+    /// Runs a request, in a cluster on the node to which its slot has moved.
+    pub(crate) async fn run<Q: Request>(&mut self, request: Q) -> Q::Output {
+        match self {
+            Self::Server(connection) => connection.run(request).await,
+            Self::Cluster(connection) => connection.run(request).await,
+        }
+    }
+
+    /// The connection itself, which follows no slot.
+    pub(crate) fn dedicated(&mut self) -> &mut Dedicated {
+        match self {
+            Self::Server(connection) => connection,
+            Self::Cluster(connection) => connection.dedicated(),
         }
     }
 }

@@ -131,9 +131,9 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
     };
     let rounds = args.rounds.unwrap_or(rounds);
     let wait = replicas::wait(args.wait.as_deref(), &topology)?;
-    // A WAIT is about the writes of its connection, and holds it up. In a cluster, each writer has a connection of its own.
-    let waits = wait.filter(|_| topology != Topology::Cluster);
-    let pool = pool(args.workload, &topology)?.or(waits.map(|_| pool::Limits::default()));
+    // Those of the manager are the defaults of the client: 2 to 10. A WAIT is about the writes of its connection, and holds it up.
+    let has_pool = args.workload == Some(FailoverWorkload::Manager) || wait.is_some();
+    let pool = has_pool.then(pool::Limits::default);
     let mut base = Plan::bare(&args.choices, around);
     base.tls = TlsFiles::given(&args.tls);
     base.targets.extend(watched.clone());
@@ -153,7 +153,7 @@ pub(crate) fn resolve(args: &FailoverArgs, around: &Surroundings) -> Result<Fail
         rate,
         writers,
         operations: match clients[..] {
-            [] => operations(&args.operations, &topology, wait)?,
+            [] => operations(&args.operations, wait)?,
             _ => vec![Kind::Incr],
         },
         clients,
@@ -221,24 +221,18 @@ fn history(args: &FailoverArgs) -> Result<Option<Output>, Failure> {
 }
 
 /// The kinds of write.
-fn operations(
-    words: &[String],
-    topology: &Topology,
-    wait: Option<Wait>,
-) -> Result<Vec<Kind>, Failure> {
+fn operations(words: &[String], wait: Option<Wait>) -> Result<Vec<Kind>, Failure> {
     if words.is_empty() {
         return Ok(DEFAULT_OPERATIONS.to_vec());
     }
     let mut kinds: Vec<Kind> = chosen("--operations", "operation", words, Kind::ALL)?;
-    let why = match (topology, wait) {
-        (Topology::Cluster, _) => {
-            "WATCH needs a pool, and loadline-client has no pool of connections to a cluster"
-        }
-        (_, Some(_)) => "WAIT must be in the same request as the write, and EXEC follows a read",
-        _ => return Ok(kinds),
-    };
+    if wait.is_none() {
+        return Ok(kinds);
+    }
     if words.iter().any(|word| word == Kind::Watch.as_str()) {
-        return Err(Failure::usage(format!("--operations watch: {why}.")));
+        return Err(Failure::usage(
+            "--operations watch: WAIT must be in the same request as the write, and EXEC follows a read.",
+        ));
     }
     kinds.retain(|kind| *kind != Kind::Watch);
     Ok(kinds)
@@ -300,21 +294,6 @@ fn load(args: &FailoverArgs) -> Result<(u64, u32), Failure> {
         ));
     }
     Ok((rate, writers))
-}
-
-/// The pool of a workload.
-fn pool(
-    workload: Option<FailoverWorkload>,
-    topology: &Topology,
-) -> Result<Option<pool::Limits>, Failure> {
-    match workload {
-        None => Ok(None),
-        Some(FailoverWorkload::Manager) if *topology == Topology::Cluster => Err(Failure::usage(
-            "--workload manager: loadline-client has no pool of connections to a cluster; use another topology.",
-        )),
-        // Those of the manager are the defaults of the client: 2 to 10.
-        Some(FailoverWorkload::Manager) => Ok(Some(pool::Limits::default())),
-    }
 }
 
 fn topology(text: Option<&str>) -> Result<Topology, Failure> {

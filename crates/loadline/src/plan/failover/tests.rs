@@ -141,10 +141,6 @@ fn watched_servers_run_already_and_have_no_fault_of_ours() {
         (&["redis://h"][..], "add --watch"),
         (&["cluster", "--watch"], "`cluster`"),
         (&["embedded", "--watch"], "does not run already"),
-        (
-            &["cluster://h:1", "--watch", "--operations", "watch"],
-            "--operations watch",
-        ),
         (&["--allow-non-empty"], "only to a TARGET with --watch"),
     ] {
         let failure = resolved(words).unwrap_err();
@@ -169,14 +165,9 @@ fn operations_are_those_that_were_chosen_each_once() {
     let chosen = operations(&["--operations", "xadd,multi,xadd"]);
     assert_eq!(chosen.unwrap(), [Kind::Xadd, Kind::Multi]);
     assert_eq!(operations(&["--operations", "all"]).unwrap(), Kind::ALL);
-    // Without a connection of its own, or with a request for each write, there is no WATCH.
-    for words in [
-        &["cluster", "--operations", "all"][..],
-        &["replica", "--wait", "1:1s", "--operations", "all"],
-    ] {
-        let kinds = operations(words).unwrap();
-        assert!(!kinds.contains(&Kind::Watch) && kinds.len() == Kind::ALL.len() - 1);
-    }
+    // With one request for each write, there is no WATCH.
+    let kinds = operations(&["replica", "--wait", "1:1s", "--operations", "all"]).unwrap();
+    assert!(!kinds.contains(&Kind::Watch) && kinds.len() == Kind::ALL.len() - 1);
     let refused = operations(&["--operations", "set,get"]).unwrap_err();
     assert_eq!(refused.exit(), Exit::Usage);
 }
@@ -262,10 +253,6 @@ fn impossible_failovers_are_refused() {
         (&["embedded", "--server", "redis-server"], "our own server"),
         (&["--rate", "1M"], "at most 100,000"),
         (&["--writers", "1001"], "expected 1 to 1000"),
-        (
-            &["cluster", "--workload", "manager"],
-            "no pool of connections to a cluster",
-        ),
         (&["--limit", "default"], "add --workload manager"),
         (&["--limit", "p99<1ms"], "reconnect, pool_recovery, outage"),
         (
@@ -315,10 +302,6 @@ fn waits_reads_and_operations_that_a_topology_cannot_have_are_refused() {
         (&["--reads", "replica"], "`standalone` has no replica"),
         (&["--reads", "all"], "expected master or replica"),
         (
-            &["cluster", "--operations", "set,watch"],
-            "--operations watch: WATCH needs a pool",
-        ),
-        (
             &["replica", "--operations", "watch", "--wait", "1:1s"],
             "EXEC follows a read",
         ),
@@ -349,8 +332,6 @@ fn wait_has_connections_that_it_may_hold_up() {
     assert_eq!(plan.wait, Some(wait));
     assert_eq!(plan.pool.map(|pool| (pool.min, pool.max)), Some((2, 10)));
     assert_eq!(plan.to_json()["wait"]["replicas"], 2);
-    let plan = resolved(&["cluster", "--wait", "1:100ms"]).unwrap();
-    assert!(plan.wait.is_some() && plan.pool.is_none());
 }
 
 #[test]

@@ -1,67 +1,89 @@
 //! The pool of the writers, with the order in which its callers are served and the connections that it leaves behind.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use loadline_client::pool::{Borrowed, Pool};
+use loadline_client::cluster::slot_of;
 use loadline_client::{Error, cmd};
 use loadline_measure::failover::Turns;
 
 use super::LOOK_EVERY;
-use crate::systems::client::SharedConnection;
+use crate::systems::client::{LentConnection, Pooled, SharedConnection};
 use crate::systems::named_clients;
 
 /// Time limit for the server to notice connections that the client has closed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A pool. A clone is the same.
+/// A pool, or one for each master of a cluster. A clone is the same.
 #[derive(Debug, Clone)]
 pub(super) struct Lender {
-    pool: Pool,
-    turns: Rc<RefCell<Turns>>,
+    pool: Pooled,
+    /// The order of the calls of each slot.
+    turns: Rc<RefCell<BTreeMap<u16, Turns>>>,
 }
 
 /// A call that waits for a connection.
 struct Waiting {
-    turns: Rc<RefCell<Turns>>,
+    turns: Rc<RefCell<BTreeMap<u16, Turns>>>,
+    slot: u16,
     number: u64,
 }
 
 impl Lender {
-    pub(super) fn new(pool: Pool) -> Self {
+    pub(super) fn new(pool: Pooled) -> Self {
         Self {
             pool,
             turns: Rc::default(),
         }
     }
 
-    /// Borrows a connection, and waits for one if all are lent.
+    /// Borrows a connection to the server of a key, and waits for one if all are lent.
     ///
     /// # Errors
-    /// Those of [`Pool::get`].
-    pub(super) async fn get(&self) -> Result<Borrowed, Error> {
-        let others_wait = self.pool.status().waiting > 0;
-        in_turn(&self.turns, others_wait, self.pool.get()).await
+    /// Those of [`Pooled::get`].
+    pub(super) async fn get(&self, key: &str) -> Result<LentConnection, Error> {
+        let others_wait = self.pool.is_waited_for(key);
+        let slot = slot_of(key.as_bytes());
+        in_turn(&self.turns, slot, others_wait, self.pool.get(key)).await
+    }
+
+    /// Notes that a connection was not to the master of its key.
+    pub(super) async fn was_moved(&self) {
+        if let Pooled::Cluster(cluster, _) = &self.pool {
+            // Without an answer, the map stays as it is, and so does the error of the caller.
+            let _ = cluster.refresh().await;
+        }
+    }
+
+    /// One of `tags` for each pool.
+    pub(super) fn tag_of_each<'t>(&self, tags: &'t [String]) -> Vec<&'t str> {
+        let mut seen = BTreeSet::new();
+        let tags = tags.iter().map(String::as_str);
+        tags.filter(|tag| seen.insert(self.pool.master_of(tag)))
+            .collect()
     }
 
     /// The number of calls that waited, and of those that were served out of turn.
     pub(super) fn counts(&self) -> (u64, u64) {
-        self.turns.borrow().counts()
+        let turns = self.turns.borrow();
+        turns.values().fold((0, 0), |(waited, overtaken), turns| {
+            let (more_waited, more_overtaken) = turns.counts();
+            (waited + more_waited, overtaken + more_overtaken)
+        })
     }
 
-    /// The connections that a server has under the client name `name` and the pool does not count; `None` if the server does
+    /// The connections that the servers have under the client name `name` and the pool does not count; `None` if they do
     /// not report them. A connection that was just closed is given time to end.
-    pub(super) async fn leaked(&self, server: &SharedConnection, name: &str) -> Option<u64> {
+    pub(super) async fn leaked(&self, servers: &SharedConnection, name: &str) -> Option<u64> {
         let begun = Instant::now();
         loop {
-            let list = server.run(cmd::<String>("CLIENT").arg("LIST")).await.ok()?;
-            let status = self.pool.status();
-            let known = status.free + status.in_use + status.opening;
-            let leaked = named_clients(&list, name).saturating_sub(known as u64);
+            let named = named(servers, name).await?;
+            let leaked = named.saturating_sub(self.pool.connections() as u64);
             if leaked == 0 || begun.elapsed() >= PATIENCE {
                 return Some(leaked);
             }
@@ -70,9 +92,29 @@ impl Lender {
     }
 }
 
-/// Awaits a call for a connection, and notes whether it is served in its turn.
+/// The connections that the servers have under a client name; `None` if they do not report them.
+async fn named(servers: &SharedConnection, name: &str) -> Option<u64> {
+    let list = || cmd::<String>("CLIENT").arg("LIST");
+    let cluster = match servers {
+        SharedConnection::Server(server) => {
+            return Some(named_clients(&server.run(list()).await.ok()?, name));
+        }
+        SharedConnection::Cluster(cluster) => cluster,
+    };
+    let mut all = 0;
+    for node in cluster.nodes() {
+        // Those of a node that is gone have ended with it.
+        if let Ok(node) = cluster.connection(&node).await {
+            all += named_clients(&node.run(list()).await.ok()?, name);
+        }
+    }
+    Some(all)
+}
+
+/// Awaits a call for a connection, and notes whether it is served in its turn among those of its slot.
 async fn in_turn<T>(
-    turns: &Rc<RefCell<Turns>>,
+    turns: &Rc<RefCell<BTreeMap<u16, Turns>>>,
+    slot: u16,
     others_wait: bool,
     call: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
@@ -80,22 +122,33 @@ async fn in_turn<T>(
     let at_once = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
     if let Poll::Ready(got) = at_once {
         if got.is_ok() {
-            turns.borrow_mut().served_at_once(others_wait);
+            let mut turns = turns.borrow_mut();
+            turns.entry(slot).or_default().served_at_once(others_wait);
         }
         return got;
     }
+    let number = turns.borrow_mut().entry(slot).or_default().wait();
     let waiting = Waiting {
-        number: turns.borrow_mut().wait(),
         turns: Rc::clone(turns),
+        slot,
+        number,
     };
     let got = call.await?;
-    waiting.turns.borrow_mut().served(waiting.number);
+    waiting.end(Turns::served);
     Ok(got)
+}
+
+impl Waiting {
+    fn end(&self, how: impl FnOnce(&mut Turns, u64)) {
+        if let Some(turns) = self.turns.borrow_mut().get_mut(&self.slot) {
+            how(turns, self.number);
+        }
+    }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.turns.borrow_mut().gave_up(self.number);
+        self.end(Turns::gave_up);
     }
 }
 
@@ -150,7 +203,7 @@ mod tests {
             max,
             ..Limits::default()
         };
-        Lender::new(connector.pool(limits, NAME.into()).await.unwrap().unwrap())
+        Lender::new(connector.pool(limits, NAME.into()).await.unwrap())
     }
 
     /// Returns once `count` calls have waited.
@@ -167,7 +220,7 @@ mod tests {
             let calls = (0..20).map(|_| {
                 let lender = lender.clone();
                 spawn_local(async move {
-                    let mut connection = lender.get().await.unwrap();
+                    let mut connection = lender.get("key").await.unwrap();
                     connection.run(cmd::<String>("PING")).await.unwrap();
                 })
             });
@@ -187,10 +240,13 @@ mod tests {
                 turns: Rc::clone(&first.turns),
                 ..lender(&connector, 1).await
             };
-            let held = [first.get().await.unwrap(), second.get().await.unwrap()];
+            let held = [
+                first.get("key").await.unwrap(),
+                second.get("key").await.unwrap(),
+            ];
             let call = |lender: &Lender| {
                 let lender = lender.clone();
-                spawn_local(async move { lender.get().await.unwrap() })
+                spawn_local(async move { lender.get("key").await.unwrap() })
             };
             let earlier = call(&first);
             waited(&first, 1).await;
@@ -211,7 +267,7 @@ mod tests {
         with_redis(async |connector| {
             let server = connector.shared().await.unwrap();
             let pool = lender(&connector, 2).await;
-            let lent = pool.get().await.unwrap();
+            let lent = pool.get("key").await.unwrap();
             assert_eq!(pool.leaked(&server, NAME).await, Some(0));
             let other = lender(&connector, 1).await;
             assert_eq!(pool.leaked(&server, NAME).await, Some(1));

@@ -15,15 +15,15 @@ use std::rc::Rc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
+use loadline_client::commands::get;
 use loadline_client::pool;
-use loadline_client::{Error, OwnedReply, cmd};
+use loadline_client::{Error, OwnedReply};
 use loadline_load::pacing::{ArrivalProcess, Arrivals};
 use loadline_measure::failover::{Kind, Operation, Outcome, PoolUse, Read, Wait, WriteId};
-use tokio::sync::Mutex;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::exit::{Exit, Failure};
-use crate::systems::client::{Connector, SharedConnection};
+use crate::systems::client::Connector;
 use crate::systems::engines::resident_bytes;
 use crate::units::nanoseconds;
 use lender::Lender;
@@ -37,8 +37,6 @@ const GRACE: Duration = Duration::from_secs(12);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Interval between checks of a pool.
 const CHECK_EVERY: Duration = Duration::from_millis(10);
-/// Time limit for a write that waits for those before it on the connection of its writer, as for a connection of a pool.
-const TURN_PATIENCE: Duration = Duration::from_secs(5);
 /// Kinds of errors that are counted separately.
 const MOST_KINDS: usize = 32;
 
@@ -57,7 +55,7 @@ pub(crate) struct Writers {
     pub(crate) time: Duration,
     /// The pool through which they write; `None` if they share one connection.
     pub(crate) pool: Option<pool::Limits>,
-    /// The WAIT with each write, for which there is a pool, or in a cluster a connection of each writer.
+    /// The WAIT with each write, for which there is a pool.
     pub(crate) wait: Option<Wait>,
     /// The reads; `None` without any.
     pub(crate) reads: Option<Reading>,
@@ -120,7 +118,12 @@ impl Writers {
             let checks = Rc::new(RefCell::new(Vec::new()));
             let checking = match (&route.writes, self.pool) {
                 (Way::Pool(lender), Some(limits)) => {
-                    let check = check(lender.clone(), limits.min, start, Rc::clone(&checks));
+                    let tags = lender.tag_of_each(&self.tags);
+                    let keys = tags
+                        .iter()
+                        .map(|tag| format!("{}{{{tag}}}:check", self.prefix));
+                    let keys = keys.collect();
+                    let check = check(lender.clone(), keys, limits.min, start, Rc::clone(&checks));
                     Some(tokio::task::spawn_local(check))
                 }
                 _ => None,
@@ -144,17 +147,13 @@ impl Writers {
     }
 
     async fn route(&self) -> Result<Route, Error> {
-        let pooled = match self.pool {
-            Some(limits) => self.lender(limits).await?,
-            None => None,
-        };
-        let writes = match pooled {
-            Some(lender) => Way::Pool(lender),
-            None => self.without_pool().await?,
+        let writes = match self.pool {
+            Some(limits) => Way::Pool(self.lender(limits).await?),
+            None => Way::Shared(self.connector.shared().await?),
         };
         let watches = self.kinds.contains(&Kind::Watch);
         let watching = match &writes {
-            Way::Shared(_) if watches => self.lender(pool::Limits::default()).await?,
+            Way::Shared(_) if watches => Some(self.lender(pool::Limits::default()).await?),
             _ => None,
         };
         let reads = match &self.reads {
@@ -171,21 +170,9 @@ impl Writers {
         })
     }
 
-    async fn without_pool(&self) -> Result<Way, Error> {
-        Ok(match self.connector.shared().await? {
-            SharedConnection::Cluster(cluster) if self.wait.is_some() => {
-                let tags = self.tags.iter();
-                let slots = tags.map(|tag| Mutex::new(cluster.slot_connection(tag)));
-                Way::Slots(slots.collect())
-            }
-            shared => Way::Shared(shared),
-        })
-    }
-
-    /// A pool; `None` for a cluster.
-    async fn lender(&self, limits: pool::Limits) -> Result<Option<Lender>, Error> {
-        let pool = self.connector.pool(limits, self.pool_name()).await;
-        Ok(pool.transpose()?.map(Lender::new))
+    async fn lender(&self, limits: pool::Limits) -> Result<Lender, Error> {
+        let pool = self.connector.pool(limits, self.pool_name()).await?;
+        Ok(Lender::new(pool))
     }
 
     /// The client name of the connections of pools.
@@ -347,24 +334,32 @@ impl Writers {
     }
 }
 
-/// Notes again and again when `count` connections of the pool answered at the same time.
-async fn check(lender: Lender, count: usize, start: Instant, checks: Rc<RefCell<Vec<(u64, u64)>>>) {
+/// Notes again and again when `count` connections of the pool of each key answered at the same time.
+async fn check(
+    lender: Lender,
+    keys: Vec<String>,
+    count: usize,
+    start: Instant,
+    checks: Rc<RefCell<Vec<(u64, u64)>>>,
+) {
+    let wanted = keys.len() * count;
     loop {
         let begun_ns = nanoseconds(start.elapsed());
-        let mut lent = Vec::with_capacity(count);
-        while lent.len() < count {
-            let Ok(connection) = lender.get().await else {
+        let mut lent = Vec::with_capacity(wanted);
+        for key in keys.iter().flat_map(|key| vec![key; count]) {
+            let Ok(connection) = lender.get(key).await else {
                 break;
             };
-            lent.push(connection);
+            lent.push((key, connection));
         }
         let mut answers = 0;
-        for connection in &mut lent {
-            let answer = connection.run(cmd::<OwnedReply>("PING")).await;
-            answers += usize::from(answer.is_ok());
+        for (key, connection) in &mut lent {
+            // A node that is not the master of the key refuses it.
+            let answer = connection.dedicated().run(get::<OwnedReply>(key.as_str()));
+            answers += usize::from(answer.await.is_ok());
         }
         drop(lent);
-        if answers == count {
+        if answers == wanted {
             let ended_ns = nanoseconds(start.elapsed());
             checks.borrow_mut().push((begun_ns, ended_ns));
         }

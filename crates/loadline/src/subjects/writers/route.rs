@@ -1,16 +1,13 @@
 //! The way of writes and reads to the client.
 
-use std::rc::Rc;
 use std::time::Duration;
 
-use loadline_client::cluster::SlotConnection;
 use loadline_client::commands::{get, incr_by, wait};
 use loadline_client::{Error, OwnedReply, Request, atomic, cmd};
 use loadline_measure::failover::{Kind, Outcome, Wait, WriteId};
-use tokio::sync::Mutex;
 
+use super::lender::Lender;
 use super::values;
-use super::{TURN_PATIENCE, lender::Lender};
 use crate::systems::client::SharedConnection;
 
 /// The script of a [`Kind::Lua`].
@@ -25,15 +22,13 @@ pub(super) enum Way {
     Shared(SharedConnection),
     /// A connection of the pool for each request.
     Pool(Lender),
-    /// A connection of each writer to the master of its slot.
-    Slots(Rc<[Mutex<SlotConnection>]>),
 }
 
 /// The ways of a load.
 #[derive(Debug, Clone)]
 pub(super) struct Route {
     pub(super) writes: Way,
-    /// The WAIT with each write, for which there is a pool, or a connection of each writer.
+    /// The WAIT with each write, for which there is a pool.
     pub(super) wait: Option<Wait>,
     /// Connections for transactions that watch keys, where the writers share one.
     pub(super) watching: Option<Lender>,
@@ -47,8 +42,6 @@ pub(super) struct Route {
 pub(super) enum Failed {
     /// The request has an error.
     Request(Error),
-    /// The connection of the writer was not free in time, so nothing was sent.
-    Busy,
     /// The write has none, and WAIT has one.
     Wait(Error),
     /// WAIT reported too few replicas.
@@ -62,27 +55,21 @@ impl From<Error> for Failed {
 }
 
 impl Way {
-    /// Runs a request of a writer.
-    async fn run<Q: Request>(&self, writer: u32, request: Q) -> Result<Q::Output, Failed> {
+    /// Runs a request about a key.
+    async fn run<Q: Request>(&self, key: &str, request: Q) -> Result<Q::Output, Error> {
         match self {
             Self::Shared(connection) => Ok(connection.run(request).await),
-            Self::Pool(lender) => Ok(lender.get().await?.run(request).await),
-            Self::Slots(slots) => {
-                let turn = slots[writer as usize].lock();
-                let turn = tokio::time::timeout(TURN_PATIENCE, turn).await;
-                let mut connection = turn.map_err(|_| Failed::Busy)?;
-                Ok(connection.run(request).await)
-            }
+            Self::Pool(lender) => Ok(lender.get(key).await?.run(request).await),
         }
     }
 
     /// Reads the value of a write, and returns the executions that it shows.
     pub(super) async fn read(&self, kind: &Kind, key: &str, id: WriteId) -> Result<u64, Failed> {
         if *kind == Kind::Xadd {
-            let length = self.run(id.writer, cmd::<u64>("XLEN").arg(key));
+            let length = self.run(key, cmd::<u64>("XLEN").arg(key));
             return Ok(length.await??);
         }
-        let found: Option<String> = self.run(id.writer, get(key)).await??;
+        let found: Option<String> = self.run(key, get(key)).await??;
         Ok(values::executions(kind, id, found.as_deref()))
     }
 }
@@ -94,7 +81,7 @@ impl Route {
         let request = match kind {
             Kind::Multi => {
                 let one = || cmd::<OwnedReply>("INCRBY").arg(key).arg(1);
-                let done = self.run(id.writer, atomic((one(), one()))).await?;
+                let done = self.run(key, atomic((one(), one()))).await?;
                 // Without watched keys, the server always executes it.
                 return Ok(done.map_or(Ok(()), |(first, second)| first.and(second).map(drop))?);
             }
@@ -105,21 +92,21 @@ impl Route {
             Kind::Publish => cmd("PUBLISH").arg(self.channel.as_str()).arg(value),
             _ => cmd::<OwnedReply>("INCR").arg(key),
         };
-        self.run(id.writer, request).await.map(drop)
+        self.run(key, request).await.map(drop)
     }
 
     async fn run<T>(
         &self,
-        writer: u32,
+        key: &str,
         request: impl Request<Output = Result<T, Error>>,
     ) -> Result<T, Failed> {
         let Some(wanted) = self.wait else {
-            return Ok(self.writes.run(writer, request).await??);
+            return Ok(self.writes.run(key, request).await??);
         };
         // In one request: a WAIT on a later connection would not be about this write.
         let timeout = Duration::from_nanos(wanted.timeout_ns);
         let together = (request, wait(wanted.replicas, timeout));
-        let (done, replicas) = self.writes.run(writer, together).await?;
+        let (done, replicas) = self.writes.run(key, together).await?;
         let done = done?;
         match replicas {
             Ok(replicas) if replicas >= wanted.replicas => Ok(done),
@@ -133,16 +120,21 @@ impl Route {
     async fn watch(&self, key: &str) -> Result<(), Error> {
         let lender = match (&self.writes, &self.watching) {
             (Way::Pool(lender), _) | (_, Some(lender)) => lender,
-            (Way::Shared(_) | Way::Slots(_), None) => {
+            (Way::Shared(_), None) => {
                 return Err(Error::Usage("WATCH needs a connection of its own"));
             }
         };
-        let mut connection = lender.get().await?;
+        let mut connection = lender.get(key).await?;
+        let connection = connection.dedicated();
         let done = connection.transaction(key, ATTEMPTS, |connection| async move {
             let value: Option<i64> = connection.run(get(key)).await?;
             Ok(incr_by(key, 1 + value.unwrap_or(0)))
         });
-        done.await?.map(drop)
+        let done = done.await;
+        if matches!(&done, Err(Error::Server(reply)) if reply.code() == "MOVED") {
+            lender.was_moved().await;
+        }
+        done?.map(drop)
     }
 }
 
@@ -153,7 +145,7 @@ impl Failed {
             // The command was executed, and its reply is not understood.
             Self::Request(Error::Type { .. }) => Outcome::Ambiguous,
             Self::Request(error) if error.maybe_executed() => Outcome::Ambiguous,
-            Self::Request(_) | Self::Busy => Outcome::Refused,
+            Self::Request(_) => Outcome::Refused,
         }
     }
 
@@ -161,7 +153,6 @@ impl Failed {
     pub(super) fn word(&self) -> &str {
         match self {
             Self::TooFew => "too few replicas",
-            Self::Busy => "no free connection",
             Self::Request(error) | Self::Wait(error) => word(error),
         }
     }
