@@ -47,7 +47,8 @@ pub struct Config {
     /// The limit of one attempt to connect, including TLS and the handshake. Default 1 s.
     pub connect_timeout: Duration,
     /// The limit for a reply, including the time without a connection. Default 2 s; `None` is no limit. A
-    /// connection on which a reply is overdue is closed.
+    /// connection on which a reply is overdue is closed. On a multiplexed connection, a request that waited for the
+    /// connection has at least a quarter of the limit from when that is ready.
     pub response_timeout: Option<Duration>,
     /// The silence after which a multiplexed connection sends `PING` to find out whether the server is still
     /// there. Default 5 s; `None` is never.

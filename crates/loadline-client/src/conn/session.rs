@@ -123,6 +123,12 @@ impl Session {
         matches!(self.phase, Phase::Ready(_))
     }
 
+    /// When the connection became ready; `None` if it is not.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn ready_since(&self) -> Option<Instant> {
+        self.ready_since.filter(|_| self.is_ready())
+    }
+
     #[cfg(feature = "tokio")]
     pub(crate) fn is_down(&self) -> bool {
         matches!(self.phase, Phase::Down)

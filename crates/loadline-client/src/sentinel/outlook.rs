@@ -218,13 +218,7 @@ impl Outlook {
         };
         witness.said = Said::Failed(error);
         witness.asked = None;
-        if self
-            .selected
-            .as_ref()
-            .is_some_and(|(_, by, _)| by == sentinel)
-        {
-            self.deselect(now);
-        }
+        self.deselect_by(sentinel, now);
         // One that was learned, has gone, and is not named by the others any more.
         let named = |node: &Node| self.answers().any(|answer| answer.names(node));
         let gone: Vec<Node> = self
@@ -249,7 +243,8 @@ impl Outlook {
                 self.selected = Some((node, sentinel.clone(), now + SELECTED));
                 self.change(now);
             }
-            SentinelEvent::Aborted => self.deselect(now),
+            // A candidate that lost the election says nothing about the failover of the leader.
+            SentinelEvent::Aborted => self.deselect_by(sentinel, now),
             SentinelEvent::Changed => self.hurry(),
         }
     }
@@ -260,6 +255,14 @@ impl Outlook {
             .as_ref()
             .is_some_and(|(_, _, until)| now >= *until)
         {
+            self.deselect(now);
+        }
+    }
+
+    /// Drops the selected replica if this sentinel said so.
+    fn deselect_by(&mut self, sentinel: &Node, now: Instant) {
+        let selected = self.selected.as_ref();
+        if selected.is_some_and(|(_, by, _)| by == sentinel) {
             self.deselect(now);
         }
     }

@@ -119,7 +119,7 @@ proptest! {
                 }
                 WorldStep::Abort(place) => {
                     outlook.event(&sentinel(place), SentinelEvent::Aborted, now);
-                    selected = None;
+                    selected = selected.filter(|(_, by, _)| *by != place);
                 }
                 WorldStep::Look => {
                     if let Some(node) = goes_to(&mut outlook, now) {

@@ -127,9 +127,8 @@ impl Conn {
     }
 
     fn is_overdue(&self, entry: &Entry, came: Instant, now: Instant) -> bool {
-        self.allowed(entry)
-            .and_then(|allowed| came.checked_add(allowed))
-            .is_some_and(|deadline| now >= deadline)
+        let deadline = self.deadline(came, entry);
+        deadline.is_some_and(|(deadline, _)| now >= deadline)
     }
 
     /// Fails the requests that have waited for a connection as long as for a reply, oldest first. None of

@@ -7,6 +7,9 @@ use loadline_resp::encode;
 use super::{Conn, Entry, Events, Owner, Stamp};
 use crate::Error;
 
+/// Part of the time for a reply that a request has on a new connection, however long it waited for that: a quarter.
+const LEFT_FOR_REPLY: u32 = 4;
+
 impl Conn {
     /// Handles the timer: stamps new requests, asks a silent server whether it is there, and fails requests
     /// that waited too long for a connection.
@@ -89,8 +92,19 @@ impl Conn {
     fn deadline_of(&self, place: usize) -> Option<(Instant, Duration)> {
         let number = self.front + place as u64;
         let stamp = self.stamps.iter().find(|stamp| stamp.below > number)?;
-        let after = self.allowed(self.queue.get(place)?)?;
-        Some((stamp.at.checked_add(after)?, after))
+        self.deadline(stamp.at, self.queue.get(place)?)
+    }
+
+    /// When the reply to a request that came at `came` is overdue, and after what time that is.
+    ///
+    /// One that waited for the connection has a part of its time from when that is ready. The oldest request after an outage has next
+    /// to nothing left otherwise, and would take the connection with all other requests down before the server can answer.
+    pub(super) fn deadline(&self, came: Instant, entry: &Entry) -> Option<(Instant, Duration)> {
+        let after = self.allowed(entry)?;
+        let due = came.checked_add(after)?;
+        let ready = self.session.ready_since();
+        let least = ready.and_then(|ready| ready.checked_add(after / LEFT_FOR_REPLY));
+        Some((least.map_or(due, |least| due.max(least)), after))
     }
 
     pub(super) fn allowed(&self, entry: &Entry) -> Option<Duration> {

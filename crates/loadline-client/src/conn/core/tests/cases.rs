@@ -143,6 +143,28 @@ fn requests_wait_for_a_connection_only_so_long_and_then_did_not_run() {
 }
 
 #[test]
+fn request_that_waited_for_the_connection_has_a_quarter_of_its_time_for_the_reply() {
+    let instant = Duration::from_millis(1);
+    for answers in [true, false] {
+        let mut world = World::new(RetryPolicy::Never);
+        world.submit(false);
+        world.submit(false);
+        world.advance(Duration::ZERO);
+        world.advance(TIMEOUT - instant);
+        world.connect();
+        exchange(&mut world);
+        world.flush(usize::MAX);
+        world.advance(TIMEOUT / 4 - instant);
+        assert!(world.linked, "the server had no time to answer");
+        if answers {
+            exchange(&mut world);
+        }
+        world.advance(instant);
+        assert_eq!((world.linked, world.callers.len()), (answers, 0));
+    }
+}
+
+#[test]
 fn request_cancelled_during_an_outage_is_not_sent() {
     let mut world = World::new(RetryPolicy::ReadOnly);
     world.submit(false);
