@@ -57,14 +57,14 @@ Writers send SET and INCR (or --operations) to new keys at a rate (open loop) be
 Then every key is read: the report says which acknowledged writes are lost, which writes were
 executed twice, and how long nobody could write. docs/failover.md explains audit and clocks.
 With --wait, a write counts as acknowledged if WAIT also confirms N replicas within T, and as
-unknown otherwise; each write takes a connection of a pool of 2 to 10, or in a cluster the
-connection of its writer.
+unknown otherwise; each write takes a connection of a pool of 2 to 10, in a cluster of one for
+each master.
 With --client, drivers of `loadline clients` run at the same time, each in a process of its own
 that sends one INCR after the other, and are compared.
 With --watch, nothing is broken: the same load runs on a TARGET that runs already (redis://,
 sentinel:// or cluster://) while somebody else causes an outage, and ends after --duration.
 Limits: reconnect (until every writer had a new write acknowledged), outage, and with --workload
-manager pool_recovery (until two connections of the pool are usable); `default` selects
+manager pool_recovery (until two connections of each pool are usable); `default` selects
 reconnect<1s and pool_recovery<2s.
 Exit codes: 0 done, 2 a limit is broken, 3 inconclusive (with --strict), 64 usage, 69 a server or program is unavailable,
 70 internal error (also if the counts do not add up), 130 interrupted.";
