@@ -139,6 +139,12 @@ impl Call<'_> {
         let command = find(words[0]).ok_or_else(|| refusal::unknown(words))?;
         let known = command.of(words);
         let known = known.ok_or_else(|| refusal::unknown_subcommand(words))?;
+        self.admit_known(known, words)?;
+        Ok(known)
+    }
+
+    /// Checks that a command that was found can be called, without a look at the limit of memory.
+    pub(super) fn admit_known(&mut self, known: &Known, words: Words<'_>) -> Result<(), Refusal> {
         if !fits(known.arity, words.len()) {
             self.count_rejected(known);
             return Err(refusal::wrong_number(known.item.name));
@@ -167,7 +173,7 @@ impl Call<'_> {
                 return Err(refusal);
             }
         }
-        Ok(known)
+        Ok(())
     }
 
     /// Counts a call that was refused.

@@ -66,6 +66,8 @@ pub(super) struct Known {
     pub(super) grows_log: bool,
     /// Whether each call is measured.
     pub(super) is_measured: bool,
+    /// Whether scripts can call it.
+    pub(super) is_scriptable: bool,
     /// Its subcommands, HELP last.
     pub(super) subcommands: Vec<Self>,
 }
@@ -228,6 +230,7 @@ impl Known {
             grows,
             grows_log: grows || REWRITING.contains(&name),
             is_measured: !item.has("fast") && !SHORT.contains(&name),
+            is_scriptable: !item.has("noscript"),
             subcommands: Vec::new(),
         }
     }

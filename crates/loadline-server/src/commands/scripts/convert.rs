@@ -1,8 +1,10 @@
 //! Replies as values of Lua, and back, as the documentation of Redis states the conversions.
 
+use std::ops::Deref;
+
 use loadline_resp::encode::Sink as _;
 use loadline_resp::{Protocol, Reply, encode};
-use mlua::{Lua, Table, Value};
+use mlua::{BString, BorrowedBytes, Either, Lua, Table, Value};
 
 use super::failure::{self, Refused};
 use super::libraries::number::shown;
@@ -12,6 +14,14 @@ use crate::stats::Stats;
 /// Tables within tables that a reply can have.
 const MOST_LEVELS: usize = 1_000;
 const TOO_DEEP: &str = "ERR reached lua stack limit";
+
+/// Bytes that become a string of Lua. Valid UTF-8 does without a handle, which takes as long as the string.
+pub(super) fn text(bytes: &[u8]) -> Either<&str, BString> {
+    match str::from_utf8(bytes) {
+        Ok(text) => Either::Left(text),
+        Err(_) => Either::Right(bytes.into()),
+    }
+}
 
 /// An error as scripts see it.
 ///
@@ -95,11 +105,30 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply<'_>, protocol: Protocol) -> mlua::
     }
 }
 
-/// A word of a command; `None` for values that are neither a string nor a number.
-pub(super) fn word(value: &Value) -> Option<Vec<u8>> {
-    match value {
-        Value::String(text) => Some(text.as_bytes().to_vec()),
-        _ => number(value).map(|number| shown(number, 17).into_bytes()),
+/// A word of a command.
+pub(super) enum Word {
+    Text(BorrowedBytes),
+    Number(String),
+}
+
+impl Word {
+    /// The word that a value stands for; `None` for values that are neither a string nor a number.
+    pub(super) fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Some(Self::Text(text.as_bytes())),
+            _ => number(value).map(|number| Self::Number(shown(number, 17))),
+        }
+    }
+}
+
+impl Deref for Word {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text,
+            Self::Number(digits) => digits.as_bytes(),
+        }
     }
 }
 
@@ -118,7 +147,7 @@ fn number(value: &Value) -> Option<f64> {
 /// # Errors
 /// The reply for tables that are too deep; what was written before is taken back.
 pub(super) fn reply(
-    value: &Value,
+    value: Value,
     (out, stats): (&mut Output, &mut Stats),
     protocol: Protocol,
     of_script: Protocol,
@@ -131,7 +160,7 @@ pub(super) fn reply(
         protocol,
         has_booleans: of_script == Protocol::Resp3,
     };
-    let written = writer.value(value.clone());
+    let written = writer.value(value);
     writer.stats.own_failures += u64::from(writer.has_new_errors);
     if written.is_err() {
         out.truncate(begin);
@@ -152,20 +181,19 @@ impl Writer<'_> {
     /// Writes a value. Tables within tables are kept in a list and not on the stack of the thread, since scripts choose how deep
     /// they are.
     fn value(&mut self, value: Value) -> Result<(), &'static str> {
-        let mut open = vec![vec![value].into_iter()];
-        while let Some(values) = open.last_mut() {
-            let Some(value) = values.next() else {
-                open.pop();
-                continue;
-            };
+        let mut open: Vec<std::vec::IntoIter<Value>> = Vec::new();
+        let mut next = Some(value);
+        while let Some(value) = next {
             let members = self.begin(&value);
-            if let Value::Table(_) = value
-                && open.len() > MOST_LEVELS
-            {
+            if value.is_table() && open.len() >= MOST_LEVELS {
                 return Err(TOO_DEEP);
             }
             if !members.is_empty() {
                 open.push(members.into_iter());
+            }
+            next = open.last_mut().and_then(Iterator::next);
+            while next.is_none() && open.pop().is_some() {
+                next = open.last_mut().and_then(Iterator::next);
             }
         }
         Ok(())

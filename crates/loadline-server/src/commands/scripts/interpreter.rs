@@ -1,12 +1,12 @@
 //! The Lua state of the server: its environment, the scripts that it knows, and limits.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+use scoped_tls_hkt::scoped_thread_local;
 
 use super::failure::{Failed, Refused};
 use super::libraries::{
@@ -22,8 +22,8 @@ use crate::commands::{Refusal, Words};
 const MEMORY_BYTES: usize = 256 << 20;
 /// The most bytes of memory for a byte of a request or a reply: an empty map of 4 bytes becomes two tables.
 const BYTES_FOR_BYTE: usize = 64;
-/// Bytes of a request that would need as much memory as the functions that execute commands, with room to spare.
-const FUNCTION_BYTES: usize = 256;
+/// Bytes of a request that would need more memory than the names of the fields of a reply.
+const NAMES_BYTES: usize = 256;
 /// Instructions between two looks at the clock.
 const HOOK_EVERY: u32 = 100_000;
 /// The name of scripts in errors.
@@ -32,6 +32,8 @@ const NAME: &str = "@user_script";
 const LIBRARY_NAME: &str = "@user_function";
 /// The most milliseconds that a library runs to register its functions.
 const LOAD_MS: u64 = 500;
+/// Digits of a SHA-1.
+pub(super) const DIGEST_DIGITS: usize = 40;
 const SHEBANG: &[u8] = b"#!";
 
 /// The commands of the server, as the running script can call them.
@@ -56,8 +58,41 @@ pub(super) trait Commands {
     fn may_call(&self, arguments: &MultiValue) -> Result<bool, Vec<u8>>;
 }
 
+scoped_thread_local! {
+    /// The commands of the script that this thread runs. The functions of Lua that need them are made once, so they cannot borrow them.
+    static mut COMMANDS: for<'a> &'a mut (dyn Commands + 'a)
+}
+
+/// Passes the commands of the running script to a closure.
+fn with_commands<R>(access: impl FnOnce(&mut dyn Commands) -> mlua::Result<R>) -> mlua::Result<R> {
+    // A command cannot call a script, and no function of a library that is being loaded can call a command.
+    if !COMMANDS.is_set() {
+        return Err(mlua::Error::RecursiveMutCallback);
+    }
+    COMMANDS.with(|commands| access(commands))
+}
+
+/// Adds the functions that execute commands, and the one that checks rights.
+fn add_commands(lua: &Lua, redis: &Table) -> mlua::Result<()> {
+    let call = |lua: &Lua, arguments: MultiValue| {
+        let reply = with_commands(|commands| commands.execute(lua, &arguments))?;
+        reply.map_err(failure::of_command)
+    };
+    let pcall = |lua: &Lua, arguments: MultiValue| {
+        let reply = with_commands(|commands| commands.execute(lua, &arguments))?;
+        reply.or_else(|refused| convert::refused(lua, &refused))
+    };
+    let check = |_: &Lua, arguments: MultiValue| {
+        let permitted = with_commands(|commands| Ok(commands.may_call(&arguments)))?;
+        permitted.map_err(failure::reply)
+    };
+    redis.raw_set("call", lua.create_function(call)?)?;
+    redis.raw_set("pcall", lua.create_function(pcall)?)?;
+    redis.raw_set("acl_check_cmd", lua.create_function(check)?)
+}
+
 /// A compiled script.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Script {
     /// The SHA-1 of the text, in hexadecimal digits.
     pub(super) digest: Arc<str>,
@@ -80,17 +115,16 @@ pub(super) struct Given<'w> {
 pub(crate) struct Interpreter {
     lua: Lua,
     environment: Table,
-    /// The variables that scripts see, where KEYS and ARGV are set.
-    visible: Table,
     /// The library with the functions that execute commands.
     redis: Table,
-    run: Function,
+    run_script: Function,
+    run_function: Function,
     /// The environment of libraries of functions, and what switches it: while a library is loaded, it has only what registers
     /// functions.
     of_functions: Table,
     set_loading: Function,
     registry: Registry,
-    scripts: HashMap<Arc<str>, Script>,
+    scripts: HashMap<Arc<str>, Arc<Script>>,
     progress: Arc<Progress>,
     begun: Instant,
 }
@@ -108,6 +142,7 @@ impl Interpreter {
         let progress = Arc::new(Progress::default());
         let all = libraries::all(&lua, report, &progress)?;
         let redis = all.get("redis")?;
+        add_commands(&lua, &redis)?;
         server.set("libraries", all)?;
         let registry = Registry::default();
         server.set("loading", libraries::loading(&lua, report, &registry)?)?;
@@ -116,15 +151,16 @@ impl Interpreter {
         let prelude = lua
             .load(include_str!("prelude.lua"))
             .set_name(failure::SERVER);
-        let (environment, visible, run, of_functions, set_loading) = prelude.call(server)?;
+        let (environment, run_script, run_function, of_functions, set_loading) =
+            prelude.call(server)?;
         let begun = Instant::now();
-        limit_time(&lua, &redis, Arc::clone(&progress), begun)?;
+        limit_time(&lua, Arc::clone(&progress), begun)?;
         Ok(Self {
             lua,
             environment,
-            visible,
             redis,
-            run,
+            run_script,
+            run_function,
             of_functions,
             set_loading,
             registry,
@@ -150,9 +186,10 @@ impl Interpreter {
     }
 
     /// The script with this digest, in any case.
-    pub(super) fn known(&self, digest: &[u8]) -> Option<Script> {
-        let digest = std::str::from_utf8(digest).ok()?.to_ascii_lowercase();
-        self.scripts.get(digest.as_str()).cloned()
+    pub(super) fn known(&self, digest: &[u8]) -> Option<Arc<Script>> {
+        let mut lower = <[u8; DIGEST_DIGITS]>::try_from(digest).ok()?;
+        lower.make_ascii_lowercase();
+        self.scripts.get(str::from_utf8(&lower).ok()?).cloned()
     }
 
     /// The number of compiled scripts.
@@ -169,10 +206,10 @@ impl Interpreter {
     ///
     /// # Errors
     /// The reply if the text is no script.
-    pub(super) fn compile(&mut self, text: &[u8]) -> Result<Script, Refusal> {
+    pub(super) fn compile(&mut self, text: &[u8]) -> Result<Arc<Script>, Refusal> {
         let digest = sha1_smol::Sha1::from(text).digest().to_string();
         if let Some(script) = self.scripts.get(digest.as_str()) {
-            return Ok(script.clone());
+            return Ok(Arc::clone(script));
         }
         let (flags, body) = declared(text)?;
         let function = self
@@ -184,12 +221,12 @@ impl Interpreter {
                 error => Refusal::from(format!("ERR Error compiling script: {error}")),
             })?;
         let digest: Arc<str> = digest.into();
-        let script = Script {
+        let script = Arc::new(Script {
             digest: Arc::clone(&digest),
             flags,
             function,
-        };
-        self.scripts.insert(digest, script.clone());
+        });
+        self.scripts.insert(digest, Arc::clone(&script));
         Ok(script)
     }
 
@@ -218,7 +255,7 @@ impl Interpreter {
         self.progress
             .begin(self.now().saturating_add(LOAD_MS), false);
         let switched = self.set_loading.call::<()>(true);
-        let outcome = switched.and_then(|()| self.run.call::<(bool, Value)>(chunk));
+        let outcome = switched.and_then(|()| self.run_function.call::<(bool, Value)>(chunk));
         let registered = self.registry.end();
         let is_over = self.progress.is_over();
         if is_over {
@@ -241,12 +278,7 @@ impl Interpreter {
     /// Sets the usual hook again after a script was ended.
     fn renew_limit(&self) -> mlua::Result<()> {
         self.lua.remove_global_hook();
-        limit_time(
-            &self.lua,
-            &self.redis,
-            Arc::clone(&self.progress),
-            self.begun,
-        )
+        limit_time(&self.lua, Arc::clone(&self.progress), self.begun)
     }
 
     /// Runs a script or a function, which calls `commands`. After `long_ms` milliseconds, others are served meanwhile; 0 for
@@ -286,57 +318,34 @@ impl Interpreter {
     ) -> mlua::Result<(bool, Value)> {
         let bytes = given.words.iter().map(|word| word.len() + 1).sum();
         let (keys, arguments) = make(&self.lua, bytes, || {
-            let (keys, arguments) = (self.list(given.keys)?, self.list(given.arguments)?);
-            if !given.is_function {
-                self.visible.raw_set("KEYS", &keys)?;
-                self.visible.raw_set("ARGV", &arguments)?;
-            }
-            Ok((keys, arguments))
+            Ok((self.list(given.keys)?, self.list(given.arguments)?))
         })?;
-        let commands = RefCell::new(commands);
-        // A command cannot call a script, so the borrow never fails.
-        let busy = |_| mlua::Error::RecursiveMutCallback;
-        let execute = |lua: &Lua, arguments: &MultiValue| {
-            let mut commands = commands.try_borrow_mut().map_err(busy)?;
-            commands.execute(lua, arguments)
+        let run = if given.is_function {
+            &self.run_function
+        } else {
+            &self.run_script
         };
-        self.lua.scope(|scope| {
-            let call = |lua: &Lua, arguments: MultiValue| {
-                // The hook of a script that runs for long.
-                if let Some(Value::LightUserData(_)) = arguments.front() {
-                    let mut commands = commands.try_borrow_mut().map_err(busy)?;
-                    return Ok(Value::Boolean(commands.serve_others()));
-                }
-                let reply = execute(lua, &arguments)?;
-                reply.map_err(failure::of_command)
-            };
-            let pcall = |lua: &Lua, arguments: MultiValue| {
-                execute(lua, &arguments)?.or_else(|refused| convert::refused(lua, &refused))
-            };
-            let check = |_: &Lua, arguments: MultiValue| {
-                let permitted = commands.borrow().may_call(&arguments);
-                permitted.map_err(failure::reply)
-            };
-            make(&self.lua, FUNCTION_BYTES, || {
-                self.redis.raw_set("call", scope.create_function(call)?)?;
-                self.redis.raw_set("pcall", scope.create_function(pcall)?)?;
-                let check = scope.create_function(check)?;
-                self.redis.raw_set("acl_check_cmd", check)
-            })?;
-            if given.is_function {
-                self.run.call((function, keys, arguments))
-            } else {
-                self.run.call(function)
-            }
-        })
+        COMMANDS.set(commands, || run.call((function, keys, arguments)))
     }
 
-    fn list(&self, words: Words<'_>) -> mlua::Result<Table> {
-        let list = self.lua.create_table_with_capacity(words.len(), 0)?;
-        for (place, word) in words.iter().enumerate() {
-            list.raw_set(place + 1, self.lua.create_string(word)?)?;
+    /// Reads a value of a script. Lua makes the names of the fields of a table for that.
+    ///
+    /// # Errors
+    /// If Lua cannot be used.
+    pub(super) fn read<R>(&self, value: Value, read: impl FnOnce(Value) -> R) -> mlua::Result<R> {
+        if !value.is_table() {
+            return Ok(read(value));
         }
-        Ok(list)
+        make(&self.lua, NAMES_BYTES, || Ok(read(value)))
+    }
+
+    /// A table with these words. Lua itself makes an empty one faster.
+    fn list(&self, words: Words<'_>) -> mlua::Result<Option<Table>> {
+        if words.is_empty() {
+            return Ok(None);
+        }
+        let words = words.iter().map(|word| convert::text(word));
+        self.lua.create_sequence_from(words).map(Some)
     }
 }
 
@@ -370,24 +379,14 @@ fn millis(time: Duration) -> u64 {
 }
 
 /// Serves other clients while a script runs for long, until it is ended.
-fn limit_time(
-    lua: &Lua,
-    redis: &Table,
-    progress: Arc<Progress>,
-    begun: Instant,
-) -> mlua::Result<()> {
-    let redis = redis.clone();
+fn limit_time(lua: &Lua, progress: Arc<Progress>, begun: Instant) -> mlua::Result<()> {
     let triggers = HookTriggers::new().every_nth_instruction(HOOK_EVERY);
     lua.set_global_hook(triggers, move |lua, _| {
         if !progress.is_long(millis(begun.elapsed())) {
             return Ok(mlua::VmState::Continue);
         }
-        if progress.goes_on() {
-            let call: Function = redis.raw_get("call")?;
-            // Scripts have no such values.
-            if call.call(mlua::LightUserData(std::ptr::null_mut()))? {
-                return Ok(mlua::VmState::Continue);
-            }
+        if progress.goes_on() && with_commands(|commands| Ok(commands.serve_others()))? {
+            return Ok(mlua::VmState::Continue);
         }
         progress.end(failure::whereabouts(lua, 0));
         // From here on every instruction fails, since a script can catch errors.

@@ -19,7 +19,7 @@ use super::refusal::{Refusal, no_such_form};
 use super::{Call, Keys, Listed, Words, is, listed, sub};
 use crate::state::Shared;
 pub(crate) use interpreter::Interpreter;
-use interpreter::{Given, Script};
+use interpreter::{DIGEST_DIGITS, Given, Script};
 pub(crate) use library::Libraries;
 pub use library::library_name;
 use mlua::Function;
@@ -67,8 +67,6 @@ pub(super) const TABLE: &[Listed] = &[
     ]),
 ];
 
-/// Digits of a SHA-1.
-const DIGEST_DIGITS: usize = 40;
 const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 
 fn eval_text(call: &mut Call<'_>, words: Words<'_>, is_read_only: bool) -> Result<(), Refusal> {
@@ -84,7 +82,8 @@ fn eval_digest(call: &mut Call<'_>, words: Words<'_>, is_read_only: bool) -> Res
     let given = arguments(words)?;
     let interpreter = call.shared.interpreter.as_ref();
     let script = interpreter.and_then(|interpreter| interpreter.known(words[1]));
-    run_script(call, &script.ok_or(NO_SCRIPT)?, is_read_only, given)
+    let script = script.ok_or(NO_SCRIPT)?;
+    run_script(call, &script, is_read_only, given)
 }
 
 /// The keys and the other arguments behind their number.
@@ -104,7 +103,7 @@ fn arguments<'w>(words: Words<'w>) -> Result<Given<'w>, Refusal> {
 }
 
 /// Compiles a script in the interpreter of the server, which is made for the first one.
-fn compile(call: &mut Call<'_>, text: &[u8]) -> Result<Script, Refusal> {
+fn compile(call: &mut Call<'_>, text: &[u8]) -> Result<Arc<Script>, Refusal> {
     let interpreter = match &mut call.shared.interpreter {
         Some(interpreter) => interpreter,
         none => {
@@ -194,7 +193,9 @@ fn run(
     };
     let of_script = interpreter.progress().protocol();
     let written = (&mut *call.out, &mut call.shared.stats);
-    convert::reply(&value, written, protocol, of_script).map_err(Refusal::from)
+    let write = |value| convert::reply(value, written, protocol, of_script);
+    let written = interpreter.read(value, write);
+    Ok(written.map_err(|error| failure::fatal(name, &error))??)
 }
 
 impl Call<'_> {
@@ -217,8 +218,8 @@ impl Call<'_> {
 fn script(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     match *words {
         [_, word, text] if is(word, "LOAD") => {
-            let digest = compile(call, text)?.digest;
-            call.reply().bulk(digest.as_bytes());
+            let script = compile(call, text)?;
+            call.reply().bulk(script.digest.as_bytes());
         }
         [_, word, ref digests @ ..] if is(word, "EXISTS") => {
             let interpreter = call.shared.interpreter.clone();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use loadline_resp::{Decoder, Limits};
 use mlua::{Lua, MultiValue, Value};
 
-use super::convert;
+use super::convert::{self, Word};
 use super::failure::Refused;
 use super::interpreter::{Commands, Given, make};
 use super::progress::{Flags, Progress};
@@ -51,14 +51,14 @@ impl<'n, 'c> Nested<'n, 'c> {
     }
 
     /// Executes a command and leaves its reply in `out`.
-    fn reply(&mut self, words: &[Vec<u8>]) -> Result<(), Refusal> {
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let called = find_of(&words).ok_or("ERR Unknown Redis command called from script")?;
-        if let Err(refusal) = self.permit(called, &words) {
-            self.call.count_rejected(called);
+    fn reply(&mut self, words: &[Word]) -> Result<(), Refusal> {
+        let words: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
+        let known = find_of(&words).ok_or("ERR Unknown Redis command called from script")?;
+        if let Err(refusal) = self.permit(known, &words) {
+            self.call.count_rejected(known);
             return Err(refusal);
         }
-        let known = self.call.admit_any_size(&words)?;
+        self.call.admit_known(known, &words)?;
         self.call.session.protocol = self.progress.protocol();
         let mut call = Call {
             session: self.call.session,
@@ -78,7 +78,7 @@ impl<'n, 'c> Nested<'n, 'c> {
         if !fits(known.arity, words.len()) {
             return Err("ERR Wrong number of args calling Redis command from script".into());
         }
-        if known.item.has("noscript") {
+        if !known.is_scriptable {
             return Err("ERR This Redis command is not allowed from script".into());
         }
         if let Some(denial) = self.call.denial(known, words, "lua") {
@@ -183,7 +183,7 @@ impl Commands for Nested<'_, '_> {
     fn may_call(&self, arguments: &MultiValue) -> Result<bool, Vec<u8>> {
         let permits = || {
             let words = words(arguments)?;
-            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let words: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
             let known = find_of(&words);
             let known = known.ok_or("ERR Invalid command passed to redis.acl_check_cmd()")?;
             Ok(self.call.may_call(known, &words))
@@ -193,12 +193,16 @@ impl Commands for Nested<'_, '_> {
 }
 
 /// The words of a command, at least one.
-fn words(arguments: &MultiValue) -> Result<Vec<Vec<u8>>, Refusal> {
+fn words(arguments: &MultiValue) -> Result<Vec<Word>, Refusal> {
     if arguments.is_empty() {
         return Err("ERR Please specify at least one argument for this redis lib call".into());
     }
-    let words: Option<Vec<Vec<u8>>> = arguments.iter().map(convert::word).collect();
-    Ok(words.ok_or("ERR Lua redis lib command arguments must be strings or integers")?)
+    let mut words = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let word = Word::of(argument);
+        words.push(word.ok_or("ERR Lua redis lib command arguments must be strings or integers")?);
+    }
+    Ok(words)
 }
 
 /// Whether BLOCK is among the options of XREAD or XREADGROUP.
