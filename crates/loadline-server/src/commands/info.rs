@@ -153,15 +153,16 @@ fn resident_bytes() -> Option<u64> {
 /// In the words of Redis, as far as they fit a log that is reclaimed all the time. A save makes everything so far durable.
 fn persistence(shared: &Shared, out: &mut String) {
     line(out, "loading", 0);
+    let changes = shared.watched.changes;
     let Some(persistence) = &shared.persistence else {
-        line(out, "rdb_changes_since_last_save", shared.watched.changes);
+        line(out, "rdb_changes_since_last_save", changes);
         line(out, "rdb_bgsave_in_progress", 0);
         line(out, "aof_enabled", 0);
         return;
     };
     let stats = shared.log_stats();
     let status = |is_ok| if is_ok { "ok" } else { "err" };
-    let unsaved = persistence.unsaved_changes();
+    let unsaved = persistence.unsaved(changes);
     let is_saving = u8::from(persistence.is_saving());
     line(out, "rdb_changes_since_last_save", unsaved);
     line(out, "rdb_bgsave_in_progress", is_saving);

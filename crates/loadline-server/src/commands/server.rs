@@ -97,6 +97,7 @@ fn flush(call: &mut Call<'_>, words: Words<'_>, databases: Range<usize>) -> Resu
     call.shared.trimmer.note(bytes);
     note_loss(call.shared, databases.clone());
     for index in databases {
+        call.shared.watched.changes += call.shared.databases[index].len() as u64;
         call.shared.databases[index].clear();
         if let Some(persistence) = &mut call.shared.persistence {
             persistence.change_all().clear(index);
@@ -147,6 +148,7 @@ fn swap(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             persistence.change_all().exchange(one, other);
         }
     }
+    watched.changes += 1;
     call.reply().ok();
     Ok(())
 }

@@ -50,7 +50,7 @@ impl Persistence {
             failure: None,
             is_full: false,
             last_save: shared.now / 1_000,
-            saved_changes: 0,
+            saved_changes: shared.watched.changes,
             save: Save::None,
             rewrites: Rewrites::default(),
             holds_replies: durability == Durability::Always,
@@ -290,8 +290,7 @@ impl Shared {
         }
         let now = self.now;
         if let Some(persistence) = &mut self.persistence {
-            let changes = persistence.log.changes();
-            persistence.saved(changes, now);
+            persistence.saved(self.watched.changes, now);
         }
         Ok(())
     }
@@ -311,7 +310,7 @@ impl Shared {
                 persistence.failure = Some(reason);
             }
         }
-        persistence.go_on_saving(self.now);
+        persistence.go_on_saving(self.watched.changes, self.now);
         is_done
     }
 

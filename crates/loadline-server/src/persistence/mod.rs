@@ -154,9 +154,9 @@ impl Persistence {
         self.save != Save::None
     }
 
-    /// Changes since the last save.
-    pub(crate) fn unsaved_changes(&self) -> u64 {
-        self.log.changes().saturating_sub(self.saved_changes)
+    /// Changes since the last save, of `changes` since the start.
+    pub(crate) fn unsaved(&self, changes: u64) -> u64 {
+        changes.saturating_sub(self.saved_changes)
     }
 
     /// Lets everything that was changed so far reach the disk in the background. Returns whether that was not under way.
@@ -168,14 +168,14 @@ impl Persistence {
         is_new
     }
 
-    /// Starts and ends a BGSAVE, when it is time for that.
-    fn go_on_saving(&mut self, now_ms: u64) {
+    /// Starts and ends a BGSAVE, when it is time for that. There were `changes` since the start.
+    fn go_on_saving(&mut self, changes: u64, now_ms: u64) {
         match self.save {
             Save::None => {}
             Save::Wanted => {
                 self.save = Save::Running {
                     position: self.log.position(),
-                    changes: self.log.changes(),
+                    changes,
                     now_ms,
                 };
                 self.log.sync_later();

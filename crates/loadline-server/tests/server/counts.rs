@@ -15,8 +15,21 @@ fn field(info: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn changes_of_bits_are_counted_as_in_redis() {
-    let (ours, redis) = (Ours::start(ServerConfig::default()), Redis::start());
+fn changes_are_counted_as_in_redis() {
+    changes_are_those_of_redis(ServerConfig::default());
+}
+
+#[test]
+fn changes_are_counted_as_in_redis_with_a_log() {
+    let dir = tempfile::tempdir().unwrap();
+    changes_are_those_of_redis(ServerConfig {
+        dir: Some(dir.path().to_owned()),
+        ..ServerConfig::default()
+    });
+}
+
+fn changes_are_those_of_redis(config: ServerConfig) {
+    let (ours, redis) = (Ours::start(config), Redis::start());
     let (mut one, mut other) = (ours.connect(), redis.connect());
     for line in [
         "SETBIT a 0 0",
@@ -34,6 +47,27 @@ fn changes_of_bits_are_counted_as_in_redis() {
         "SETRANGE d 3 x",
         "SETRANGE d 3 x",
         "APPEND e x",
+        "SADD f x",
+        "SREM f x",
+        "RPUSH g x",
+        "LPOP g 5",
+        "LPOP g",
+        "ZADD h 1 x",
+        "ZPOPMIN h 2",
+        "ZPOPMIN h",
+        "MSET i 1 j 2",
+        "DEL i j k",
+        "FUNCTION LOAD \"#!lua name=lib\\nredis.register_function('f', function() return 1 end)\"",
+        "FUNCTION DELETE lib",
+        "FUNCTION DELETE lib",
+        "FUNCTION FLUSH",
+        "SWAPDB 0 1",
+        "SWAPDB 1 0",
+        "SWAPDB 0 0",
+        "FLUSHDB",
+        "FLUSHALL",
+        "SET k v",
+        "FLUSHALL",
     ] {
         let [one, other] = [&mut one as &mut dyn ReadWrite, &mut other].map(|stream| {
             let mut stream = stream;

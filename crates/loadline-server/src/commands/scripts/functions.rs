@@ -152,6 +152,7 @@ fn load(call: &mut Call<'_>, options: &[&[u8]], text: &[u8]) -> Result<(), Refus
     }
     let loaded = changing(call)?.load(text, !options.is_empty())?;
     let name = add(call, loaded)?;
+    call.shared.watched.changes += 1;
     call.reply().bulk(name.as_bytes());
     Ok(())
 }
@@ -171,6 +172,7 @@ fn delete(call: &mut Call<'_>, name: &[u8]) -> Result<(), Refusal> {
         return Err("ERR Library not found".into());
     }
     call.shared.remove_own(name);
+    call.shared.watched.changes += 1;
     call.reply().ok();
     Ok(())
 }
@@ -178,6 +180,7 @@ fn delete(call: &mut Call<'_>, name: &[u8]) -> Result<(), Refusal> {
 fn flush(call: &mut Call<'_>) -> Result<(), Refusal> {
     call.shared.clear_own();
     call.shared.libraries = None;
+    call.shared.watched.changes += 1;
     call.reply().ok();
     Ok(())
 }
@@ -200,6 +203,7 @@ fn restore(call: &mut Call<'_>, payload: &[u8], policy: Option<&[u8]>) -> Result
     for loaded in all {
         add(call, loaded)?;
     }
+    call.shared.watched.changes += 1;
     call.reply().ok();
     Ok(())
 }
