@@ -166,7 +166,7 @@ pub(super) fn take(
         let wanted = count.min(items.len());
         Ok((0..wanted).filter_map(|_| end.pop(items)).collect())
     };
-    popping::take(call, key, take, |taken, note| {
+    popping::take(call, key, fresh, take, |taken, note| {
         note(end.popped(taken.len()));
     })
 }

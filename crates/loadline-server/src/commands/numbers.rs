@@ -242,18 +242,23 @@ pub(super) fn packed_score_text(score: f64) -> String {
     double_text(score)
 }
 
+/// A double whose text is that of an integer.
+pub(super) fn whole(number: f64) -> Option<i64> {
+    /// Below this, whole numbers have fewer than 17 digits.
+    const MOST: f64 = 1e15;
+    let is_whole = number == number.trunc() && number.abs() < MOST;
+    let is_negative_zero = number == 0.0 && number.is_sign_negative();
+    (is_whole && !is_negative_zero).then_some(number as i64)
+}
+
 /// The text of a double with 17 digits, as `printf` writes it with `%.17g`.
 pub(super) fn double_text(number: f64) -> String {
     const DIGITS: i32 = 17;
-    /// Below this, whole numbers have fewer digits.
-    const WHOLE: f64 = 1e15;
-    if number == number.trunc() && number.abs() < WHOLE {
-        let sign = if number == 0.0 && number.is_sign_negative() {
-            "-"
-        } else {
-            ""
-        };
-        return format!("{sign}{}", number as i64);
+    if let Some(number) = whole(number) {
+        return itoa::Buffer::new().format(number).to_owned();
+    }
+    if number == 0.0 {
+        return "-0".to_owned();
     }
     if number.is_infinite() {
         return if number > 0.0 {

@@ -6,22 +6,25 @@ use super::numbers::unsigned;
 use super::refusal::{Refusal, SYNTAX};
 use super::{Call, Effect, Words, is};
 
-/// Takes elements out of the collection at `key`; `None` if there is no key.
+/// Takes elements out of the collection at `key`; `None` if there is no key. `empty` is a collection without elements.
 pub(super) fn take<T>(
     call: &mut Call<'_>,
     key: &[u8],
+    empty: fn() -> Value,
     take: impl FnOnce(&mut Value) -> Result<Vec<T>, Refusal>,
     note: impl FnOnce(&Vec<T>, &mut dyn FnMut(Edit<'_>)),
 ) -> Result<Option<Vec<T>>, Refusal> {
-    if !call.has(key) {
-        return Ok(None);
-    }
-    let fresh = || unreachable!("the key is there");
+    let mut was_there = true;
+    let fresh = || {
+        was_there = false;
+        empty()
+    };
     let change = |value: &mut Value| {
         let taken = take(value)?;
         Ok(Effect::of(!taken.is_empty(), taken))
     };
-    call.change_part(key, fresh, change, note).map(Some)
+    let taken = call.change_part(key, fresh, change, note)?;
+    Ok(was_there.then_some(taken))
 }
 
 /// Writes nil in place of elements if `pop` finds none in any of the keys.

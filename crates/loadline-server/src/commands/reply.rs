@@ -3,7 +3,7 @@
 use loadline_resp::encode::Sink as _;
 use loadline_resp::{Protocol, encode};
 
-use super::numbers::double_text;
+use super::numbers::{Digits, double_text, whole};
 use crate::buffer::Output;
 
 /// Writes replies in the protocol of a connection.
@@ -54,6 +54,9 @@ impl Reply<'_> {
 
     /// Writes a double as Redis 7.0 does; a bulk string in RESP2.
     pub(super) fn double(&mut self, number: f64) {
+        if let (Protocol::Resp2, Some(number)) = (self.protocol, whole(number)) {
+            return self.bulk(Digits::new(number).as_ref());
+        }
         let text = double_text(number);
         match self.protocol {
             Protocol::Resp2 => self.bulk(text.as_bytes()),

@@ -303,7 +303,10 @@ impl<T, P: Iterator<Item = T>, L: Iterator<Item = T>> Iterator for Members<P, L>
 
 /// The order of two members with their scores.
 fn order((score, member): (f64, &[u8]), (other_score, other): (f64, &[u8])) -> Ordering {
-    let by_score = score.partial_cmp(&other_score);
-    let by_score = by_score.unwrap_or(Ordering::Equal);
-    by_score.then_with(|| member.cmp(other))
+    by_score(score, other_score).then_with(|| member.cmp(other))
+}
+
+#[inline]
+fn by_score(score: f64, other: f64) -> Ordering {
+    score.partial_cmp(&other).unwrap_or(Ordering::Equal)
 }

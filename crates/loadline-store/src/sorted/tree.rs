@@ -7,8 +7,8 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use super::by_score;
 use super::members::{Key, Members};
-use super::order;
 
 /// Most members of a leaf.
 const LEAF: usize = 64;
@@ -16,11 +16,10 @@ const LEAF: usize = 64;
 const INNER: usize = 32;
 
 impl Key {
+    #[inline]
     fn order(self, other: Self, members: &Members) -> Ordering {
-        order(
-            (self.score, members.name(self.id)),
-            (other.score, members.name(other.id)),
-        )
+        by_score(self.score, other.score)
+            .then_with(|| members.name(self.id).cmp(members.name(other.id)))
     }
 }
 

@@ -293,7 +293,7 @@ pub(super) fn take(
         set.remove_range(ranks);
         Ok(taken)
     };
-    popping::take(call, key, take, |taken, note| {
+    popping::take(call, key, fresh, take, |taken, note| {
         let names: Vec<&[u8]> = taken.iter().map(|(member, _)| &**member).collect();
         note(Edit::RemoveScored(&names));
     })
