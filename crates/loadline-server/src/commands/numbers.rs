@@ -188,14 +188,15 @@ pub(super) fn milliseconds(word: &[u8]) -> Result<u64, Refusal> {
 pub(super) fn score(word: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(word).ok()?;
     let number = whole_double(text)?;
+    if number.is_finite() && number != 0.0 {
+        return Some(number);
+    }
     let named = text.trim_start_matches(['-', '+']).to_ascii_lowercase();
-    let is_held = if named.starts_with("inf") {
-        true
-    } else if number == 0.0 {
+    let is_held = if number == 0.0 {
         let mantissa = named.split(['e', 'p']).next().unwrap_or_default();
         mantissa.bytes().all(|byte| b"0x.".contains(&byte))
     } else {
-        number.is_finite()
+        named.starts_with("inf")
     };
     is_held.then_some(number)
 }

@@ -54,6 +54,9 @@ impl Large {
     pub(super) fn insert(&mut self, name: &[u8], score: f64) -> Option<f64> {
         if let Some(id) = self.find(name) {
             let old = self.members.key(id);
+            if old.score == score {
+                return Some(score);
+            }
             self.tree.remove(old, &self.members);
             self.members.0[id as usize].score = score;
             self.tree.insert(Key { score, id }, &self.members);

@@ -67,7 +67,8 @@ impl SortedSet {
         }
     }
 
-    /// Sets the score of `member`, which must be a number, and returns the old one. A packed set has no negative zero.
+    /// Sets the score of `member`, which must be a number, and returns the old one. An equal one stays, as 0 for -0. A packed set
+    /// has no negative zero.
     pub fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
         debug_assert!(!score.is_nan(), "the order has no place for it");
         match &mut self.0 {

@@ -134,7 +134,13 @@ fn walk(
 pub(super) fn insert(bytes: &mut Vec<u8>, member: &[u8], score: f64) -> Option<f64> {
     // Whole numbers have no negative zero.
     let score = score + 0.0;
-    let old = remove(bytes, member);
+    let old = find(bytes, member);
+    if let Some((rank, old)) = old {
+        if old == score {
+            return Some(old);
+        }
+        remove_range(bytes, rank..rank + 1);
+    }
     let mut elements = Elements::new(bytes);
     let count = elements.len();
     let mut at = bytes.len();
@@ -154,7 +160,7 @@ pub(super) fn insert(bytes: &mut Vec<u8>, member: &[u8], score: f64) -> Option<f
     element.extend_from_slice(member);
     bytes.splice(at..at, element);
     set_count(bytes, count, count + 1);
-    old
+    old.map(|(_, score)| score)
 }
 
 /// Takes `member` out and returns its score.

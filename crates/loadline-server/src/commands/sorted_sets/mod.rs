@@ -107,14 +107,19 @@ fn set_of(value: &mut Value) -> Result<&mut SortedSet, Refusal> {
     }
 }
 
-/// Sets the score of a member. The set is unpacked for good when Redis would convert it to a skip list.
-pub(super) fn set_score(set: &mut SortedSet, member: &[u8], score: f64, settings: &Settings) {
+/// Sets the score of a member and returns the old one. The set is unpacked for good when Redis would convert it to a skip list.
+pub(super) fn set_score(
+    set: &mut SortedSet,
+    member: &[u8],
+    score: f64,
+    settings: &Settings,
+) -> Option<f64> {
     let is_long = member.len() as u64 > settings.zset_max_listpack_value;
     let is_full = || set.len() as u64 >= settings.zset_max_listpack_entries;
     if set.is_packed() && (is_long || is_full()) && set.view().score(member).is_none() {
         set.unpack();
     }
-    set.insert(member, score);
+    set.insert(member, score)
 }
 
 /// Passes the set at `key` to a closure; an empty one if there is no key.
@@ -174,6 +179,11 @@ impl Options {
         Ok(())
     }
 
+    /// Whether members get the given scores, whatever the old ones are.
+    fn are_unconditional(self) -> bool {
+        !(self.only_new || self.only_existing || self.greater || self.less || self.increments)
+    }
+
     /// The new score of a member, or `None` if it stays as it is because of the options.
     fn score(self, old: Option<f64>, given: f64) -> Result<Option<f64>, Refusal> {
         let Some(old) = old else {
@@ -222,10 +232,19 @@ pub(super) fn zadd(call: &mut Call<'_>, words: Words<'_>, increments: bool) -> R
             let set = set_of(value)?;
             let mut done = Added::default();
             for (given, member) in pairs {
-                let old = set.view().score(member);
-                done.score = options.score(old, given)?;
+                // One look-up is enough then.
+                let old = if options.are_unconditional() {
+                    done.score = Some(given);
+                    set_score(set, member, given, &settings)
+                } else {
+                    let old = set.view().score(member);
+                    done.score = options.score(old, given)?;
+                    if let Some(score) = done.score {
+                        set_score(set, member, score, &settings);
+                    }
+                    old
+                };
                 if let Some(score) = done.score.filter(|score| old != Some(*score)) {
-                    set_score(set, member, score, &settings);
                     done.added += usize::from(old.is_none());
                     done.changed.push((member, score));
                 }
