@@ -19,7 +19,7 @@ impl Reply<'_> {
     }
 
     pub(super) fn ok(&mut self) {
-        self.simple("OK");
+        self.out.put(b"+OK\r\n");
     }
 
     pub(super) fn integer(&mut self, number: i64) {

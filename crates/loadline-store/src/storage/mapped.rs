@@ -23,7 +23,7 @@
 //!    far as a program can see.
 //! 8. **Zeros go where no one writes.** Pages are prepared by writing zeros to them, also by another thread than the writer.
 //!    A thread that does it, or writes a record that ends above `prepared`, holds `preparing`, and zeros are written from the larger
-//!    one of `prepared` and `published` on. A record that is being written without the lock lies below `prepared`.
+//!    one of `prepared` and `published` on, or behind the record. A record that is being written without the lock lies below `prepared`.
 #![expect(
     unsafe_code,
     reason = "a write to a mapped file takes less than half the time of a system call"
@@ -63,6 +63,11 @@ const UNSYNCED_BYTES: usize = 16 << 10;
 /// Bytes that have to be written after a sync before more pages are prepared at a time, and before they are needed: a log that
 /// is synced often would write their zeros to the disk.
 const LONG_UNSYNCED_BYTES: usize = 256 << 10;
+
+/// Zeros that are written ahead at a time to a log that is synced often. A sync has to write where blocks lie that hold data for
+/// the first time; those that hold zeros do already. With Linux 6.18, ext4 without a journal and a virtual disk, 1 MiB ahead
+/// and system calls take a sync of 100 bytes from 172 microseconds to 139, one of 8 KB from 205 to 140, and one of 80 KB from 410 to 235.
+const ZEROED_BYTES: usize = 1 << 20;
 
 /// Bytes of a huge page, with the usual pages of 4 KiB.
 pub(crate) const HUGE_BYTES: usize = 2 << 20;
@@ -138,6 +143,10 @@ pub(super) struct Mapping {
     synced: AtomicUsize,
     /// Bytes from the beginning up to which pages were prepared.
     prepared: AtomicUsize,
+    /// Whether few bytes were written between the last two syncs.
+    was_synced_soon: AtomicBool,
+    /// Bytes from the beginning up to which zeros were written ahead while it was synced often.
+    zeroed: AtomicUsize,
     /// Held while pages are prepared or bytes are written above `prepared` (8).
     preparing: Mutex<()>,
 }
@@ -162,6 +171,8 @@ impl Mapping {
             released: AtomicUsize::new(0),
             synced: AtomicUsize::new(0),
             prepared: AtomicUsize::new(0),
+            was_synced_soon: AtomicBool::new(false),
+            zeroed: AtomicUsize::new(0),
             preparing: Mutex::default(),
         });
         let appender = MappedAppender {
@@ -184,6 +195,8 @@ impl Mapping {
             released: AtomicUsize::new(bytes),
             synced: AtomicUsize::new(bytes),
             prepared: AtomicUsize::new(bytes),
+            was_synced_soon: AtomicBool::new(false),
+            zeroed: AtomicUsize::new(bytes),
             preparing: Mutex::default(),
         })
     }
@@ -192,6 +205,11 @@ impl Mapping {
     fn unsynced(&self) -> usize {
         let published = self.published.load(Ordering::Relaxed);
         published.saturating_sub(self.synced.load(Ordering::Relaxed))
+    }
+
+    /// Whether so few bytes are written between syncs that the time of a sync matters more than that of a write.
+    fn is_synced_often(&self) -> bool {
+        self.was_synced_soon.load(Ordering::Relaxed) && self.unsynced() < LONG_UNSYNCED_BYTES
     }
 
     /// Whether fewer than `ahead` bytes are prepared, and there are more that can be.
@@ -220,15 +238,40 @@ impl Mapping {
         };
         let begin = self.prepared.load(Ordering::Relaxed).max(at);
         let until = end.next_multiple_of(step).min(self.map.len());
-        for from in (begin..until).step_by(PREPARED_BYTES) {
-            let zeros = &ZEROS[..PREPARED_BYTES.min(until - from)];
-            // The range is not published, so no slice to it exists, and no one else writes there (2, 8).
-            if self.file.write_all_at(zeros, from as u64).is_err() {
-                return false;
-            }
+        let is_prepared = self.write_zeros(begin, until);
+        if is_prepared {
+            self.prepared.fetch_max(until, Ordering::Release);
         }
-        self.prepared.fetch_max(until, Ordering::Release);
-        true
+        is_prepared
+    }
+
+    /// Writes zeros to the range from `begin` to `until`, and returns whether it could. The range is not published, so no slice to
+    /// it exists, and no one else writes there (2, 8).
+    fn write_zeros(&self, begin: usize, until: usize) -> bool {
+        let mut parts = (begin..until).step_by(PREPARED_BYTES);
+        parts.all(|from| {
+            let zeros = &ZEROS[..PREPARED_BYTES.min(until - from)];
+            self.file.write_all_at(zeros, from as u64).is_ok()
+        })
+    }
+
+    /// Writes `bytes` to the range from `at` to `end` by a system call, and publishes it. A page that is written through the
+    /// mapping is taken out of it by the next sync, which interrupts the other processors, and a large one is written as a whole.
+    fn call(&self, bytes: &[u8], at: usize, end: usize, _: &MutexGuard<'_, ()>) -> io::Result<()> {
+        self.file.write_all_at(bytes, at as u64)?;
+        self.published.store(end, Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes zeros behind `end`, above which nothing is published, if there are none. Without them, the sync takes longer.
+    fn zero_behind(&self, end: usize, _: &MutexGuard<'_, ()>) {
+        if end <= self.zeroed.load(Ordering::Relaxed) {
+            return;
+        }
+        let until = (end + ZEROED_BYTES).min(self.map.len());
+        if self.write_zeros(end, until) {
+            self.zeroed.store(until, Ordering::Relaxed);
+        }
     }
 
     /// Takes the pages that are written out of the mapping, all at once. A sync takes them out one by one otherwise, and
@@ -308,7 +351,9 @@ impl Stored for Mapping {
 
     fn sync(&self) -> io::Result<()> {
         let published = self.published.load(Ordering::Acquire);
-        self.synced.store(published, Ordering::Relaxed);
+        let before = self.synced.swap(published, Ordering::Relaxed);
+        let is_soon = published.saturating_sub(before) < LONG_UNSYNCED_BYTES;
+        self.was_synced_soon.store(is_soon, Ordering::Relaxed);
         self.release();
         // On Linux, this covers the pages that were written through a mapping.
         self.file.sync_data()
@@ -359,16 +404,18 @@ impl MappedAppender {
         let mapping = Arc::clone(&self.mapping);
         // While another thread prepares them, this one waits.
         let unprepared = mapping.lock_unprepared();
+        if mapping.is_synced_often() {
+            mapping.zero_behind(end, &unprepared);
+            return mapping.call(bytes, at, end, &unprepared);
+        }
         let is_prepared = end <= mapping.prepared.load(Ordering::Acquire)
             || mapping.unsynced() >= UNSYNCED_BYTES
                 && end - at <= PREPARED_BYTES
                 && mapping.prepare_to(at, end, &unprepared);
         if bytes.len() >= CALL_BYTES && !is_prepared {
-            mapping.file.write_all_at(bytes, at as u64)?;
-            mapping.published.store(end, Ordering::Release);
-        } else {
-            self.copy(bytes, at, end);
+            return mapping.call(bytes, at, end, &unprepared);
         }
+        self.copy(bytes, at, end);
         Ok(())
     }
 }
@@ -503,7 +550,7 @@ mod tests {
 
     #[test]
     fn pages_are_prepared_while_nothing_is_synced() {
-        const BYTES: usize = 500_000;
+        const BYTES: usize = 900_000;
         let file = new_file(BYTES as u64);
         let other = file.try_clone().unwrap();
         let (mut appender, mapping) = Mapping::create(file, BYTES, 0).unwrap();
@@ -528,16 +575,53 @@ mod tests {
             2 * PREPARED_BYTES
         );
         assert_eq!(append(&mut appender, 100), 4 * PREPARED_BYTES);
+        assert_eq!(append(&mut appender, PREPARED_BYTES), 5 * PREPARED_BYTES);
         mapping.sync().unwrap();
-        assert_eq!(append(&mut appender, PREPARED_BYTES), 4 * PREPARED_BYTES);
+        assert_eq!(append(&mut appender, PREPARED_BYTES), 5 * PREPARED_BYTES);
         // All of the rest, without the bytes behind the end.
-        mapping.sync().unwrap();
-        for bytes in [20_000, 20_000, 1, 40_000, 65_536, 65_536] {
-            append(&mut appender, bytes);
+        for _ in 0..7 {
+            append(&mut appender, PREPARED_BYTES);
         }
         assert_eq!(mapping.prepared.load(Ordering::Relaxed), BYTES);
         assert!(appender.append(&expected).is_err());
         drop(appender);
+        assert_eq!(mapping.mapped(0, at), Some(&expected[..at]));
+    }
+
+    #[test]
+    fn log_that_is_synced_often_has_zeros_ahead_and_no_pages_in_the_mapping() {
+        use std::os::unix::fs::MetadataExt;
+        const BYTES: usize = 4 << 20;
+        let file = new_file(BYTES as u64);
+        let other = file.try_clone().unwrap();
+        let (mut appender, mapping) = Mapping::create(file, BYTES, 0).unwrap();
+        let expected: Vec<u8> = (0..BYTES).map(|byte| 1 + (byte % 250) as u8).collect();
+        let mut at = 0;
+        let mut zeroed = vec![];
+        for bytes in [77, 5_000, 1, 200_000].into_iter().cycle().take(40) {
+            appender.append(&expected[at..at + bytes]).unwrap();
+            at += bytes;
+            assert_eq!(mapping.mapped(0, at), Some(&expected[..at]));
+            zeroed.push(mapping.zeroed.load(Ordering::Relaxed));
+            mapping.sync().unwrap();
+        }
+        zeroed.dedup();
+        // The first record was written before a sync.
+        let begin = 77 + 5_000 + ZEROED_BYTES;
+        assert_eq!(zeroed[..2], [0, begin]);
+        assert!(zeroed.len() == 3 && zeroed.is_sorted(), "{zeroed:?}");
+        let room = other.metadata().unwrap().blocks() * 512;
+        assert!(room >= zeroed[2] as u64, "{room} {zeroed:?}");
+        assert_eq!(mapping.prepared.load(Ordering::Relaxed), 0);
+        let mut file = vec![9; BYTES];
+        other.read_exact_at(&mut file, 0).unwrap();
+        assert!(file[..at] == expected[..at] && file[at..].iter().all(|byte| *byte == 0));
+        // Once it is not synced for long, pages are prepared again.
+        for part in expected[at..at + 300_000].chunks(1_000) {
+            appender.append(part).unwrap();
+        }
+        at += 300_000;
+        assert!(mapping.prepared.load(Ordering::Relaxed) >= at);
         assert_eq!(mapping.mapped(0, at), Some(&expected[..at]));
     }
 
