@@ -9,7 +9,7 @@ use super::index_of;
 use super::locked::Locked;
 use crate::clock::now_ms;
 use crate::record::Outside;
-use crate::shard::lock;
+use crate::shard::{Shard, lock};
 use crate::slot::{Loose, New, Slot};
 use crate::sync::RwLockReadGuard;
 use crate::value::{Change, Entry, Value};
@@ -112,7 +112,7 @@ impl Keyspace {
                 return;
             }
             let found = &found[..count];
-            // Lines of the index first, and then the records, which wait for them.
+            // Lines of the index first, then the records, which wait for them, and then the collections, which wait for these.
             for (hash, index) in found {
                 if let Some(shard) = shards[*index].get_mut() {
                     shard.warm_index(*hash);
@@ -123,9 +123,11 @@ impl Keyspace {
                 let shard = shards[*index].get_mut();
                 *place = shard.and_then(|shard| shard.guess(*hash));
             }
-            for (place, (_, index)) in places.iter().zip(found) {
-                if let (Some(place), Some(shard)) = (place, shards[*index].get_mut()) {
-                    shard.warm(*place);
+            for warm in [Shard::warm, Shard::warm_held] {
+                for (place, (_, index)) in places.iter().zip(found) {
+                    if let (Some(place), Some(shard)) = (place, shards[*index].get_mut()) {
+                        warm(shard, *place);
+                    }
                 }
             }
         }

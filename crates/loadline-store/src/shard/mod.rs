@@ -8,6 +8,7 @@ use crate::arena::Arena;
 use crate::index::{Index, Position};
 use crate::record::{MOST_USES, Outside};
 use crate::slot::{Expiring, Loose, New, Slot, Text};
+use crate::storage::prefetch;
 use crate::sync::{self, Mutex, MutexGuard};
 use crate::value::{Change, Entry, Value, View};
 
@@ -122,6 +123,14 @@ impl Shard {
     #[inline]
     pub(crate) fn warm(&self, at: u32) {
         self.arena.warm(at);
+    }
+
+    /// Brings the value of the entry at `at` into the cache of the processor, if it changes in place. It waits for the entry.
+    #[inline]
+    pub(crate) fn warm_held(&self, at: u32) {
+        if let Some(entry) = self.slot(at).held_entry() {
+            prefetch(&entry.expires_at);
+        }
     }
 
     /// Makes room in the index for as many entries more.
