@@ -165,6 +165,9 @@ pub fn error<S: Sink + ?Sized>(out: &mut S, text: &[u8]) {
 
 /// An integer.
 pub fn integer<S: Sink + ?Sized>(out: &mut S, number: i64) {
+    if let Ok(digit @ 0..=9) = u8::try_from(number) {
+        return out.put(&[b':', b'0' + digit, b'\r', b'\n']);
+    }
     let negative = number < 0;
     number_line(out, b':', negative, number.unsigned_abs());
 }

@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) clients: usize,
     pub(crate) next_id: u64,
     pub(crate) stats: Stats,
+    /// The number and the index of the command that was found last.
+    pub(crate) last_found: Option<(u128, usize)>,
     pub(crate) watched: Watched,
     pub(crate) pubsub: PubSub,
     pub(crate) migrations: Migrations,
@@ -332,6 +334,7 @@ impl Shared {
             clients: 0,
             next_id: 1,
             stats: Stats::new(commands, Gone::default(), now),
+            last_found: None,
             watched: Watched::default(),
             pubsub: PubSub::default(),
             migrations: Migrations::default(),

@@ -8,7 +8,7 @@ use loadline_resp::encode::Sink as _;
 use super::call::Call;
 use super::refusal::{self, Refusal};
 use super::table::{Access, Known, fits};
-use super::{Words, find, is, transactions};
+use super::{Words, find_again, is, transactions};
 use crate::buffer::{Output, Part};
 use crate::others::Others;
 use crate::session::{Replies, Session};
@@ -82,9 +82,6 @@ pub(super) fn finish(
 
 impl Call<'_> {
     pub(super) fn execute(&mut self, words: Words<'_>) {
-        if is(words[0], "POST") || is(words[0], "Host:") {
-            return self.refuse_http();
-        }
         match self.admit(words) {
             Ok(known) if self.is_paused(known) => self.postpone(words),
             Ok(known) if self.is_held(known, words) => self.hold(words),
@@ -94,6 +91,8 @@ impl Call<'_> {
                 self.queue(known, words);
             }
             Ok(known) => self.perform(known, words),
+            // Neither is a command.
+            Err(_) if is(words[0], "POST") || is(words[0], "Host:") => self.refuse_http(),
             Err(refusal) => {
                 let refusal = transactions::spoil(self, words, refusal);
                 self.refuse(&refusal);
@@ -136,7 +135,8 @@ impl Call<'_> {
 
     /// As [`admit`](Self::admit), without a look at the limit of memory.
     pub(super) fn admit_any_size(&mut self, words: Words<'_>) -> Result<&'static Known, Refusal> {
-        let command = find(words[0]).ok_or_else(|| refusal::unknown(words))?;
+        let command = find_again(&mut self.shared.last_found, words[0]);
+        let command = command.ok_or_else(|| refusal::unknown(words))?;
         let known = command.of(words);
         let known = known.ok_or_else(|| refusal::unknown_subcommand(words))?;
         self.admit_known(known, words)?;

@@ -75,9 +75,7 @@ pub(crate) use pause::resume;
 pub(crate) use refusal::Refusal;
 pub use scripts::library_name;
 pub(crate) use scripts::{Interpreter, Libraries};
-use table::{
-    ALL, Access, Keys, Known, LONGEST_NUMBER, Listed, ONE, PAIRS, TWO, fits, listed, number, sub,
-};
+use table::{ALL, Access, Keys, Known, Listed, ONE, PAIRS, TWO, fits, listed, number, sub};
 
 /// The largest string, as in Redis.
 const LARGEST: usize = 512 << 20;
@@ -163,17 +161,38 @@ pub(crate) fn knows(name: &[u8]) -> bool {
 }
 
 fn find(name: &[u8]) -> Option<&'static Known> {
-    static BY_NAME: LazyLock<HashMap<u128, &Known>> = LazyLock::new(|| {
-        let names = all().iter();
+    match number(name) {
+        Some(number) => find_number(number).map(|index| &all()[index]),
+        // There are only two such names.
+        None => all().iter().find(|known| is(name, known.name)),
+    }
+}
+
+/// The index of the command with this number.
+fn find_number(wanted: u128) -> Option<usize> {
+    static BY_NUMBER: LazyLock<HashMap<u128, usize>> = LazyLock::new(|| {
+        let names = all().iter().enumerate();
         names
-            .filter_map(|known| Some((number(known.name.as_bytes())?, known)))
+            .filter_map(|(index, known)| Some((number(known.name.as_bytes())?, index)))
             .collect()
     });
-    if name.len() <= LONGEST_NUMBER {
-        return BY_NAME.get(&number(name)?).copied();
+    BY_NUMBER.get(&wanted).copied()
+}
+
+/// As [`find`]. `last` is the number and the index of the command that was found last: clients often send one again and again.
+#[inline]
+fn find_again(last: &mut Option<(u128, usize)>, name: &[u8]) -> Option<&'static Known> {
+    let Some(wanted) = number(name) else {
+        return find(name);
+    };
+    if let Some((number, index)) = *last
+        && number == wanted
+    {
+        return all().get(index);
     }
-    // There are only two such names.
-    all().iter().find(|known| is(name, known.name))
+    let index = find_number(wanted)?;
+    *last = Some((wanted, index));
+    all().get(index)
 }
 
 /// The command, or the subcommand, that the words name.

@@ -26,6 +26,11 @@ impl Reply<'_> {
         encode::integer(self.out, number);
     }
 
+    /// Writes an integer whose digits are there already.
+    pub(super) fn digits(&mut self, digits: &Digits) {
+        self.out.put_parts(&[b":", digits.as_ref(), b"\r\n"]);
+    }
+
     pub(super) fn count(&mut self, count: usize) {
         self.integer(i64::try_from(count).unwrap_or(i64::MAX));
     }

@@ -306,7 +306,7 @@ fn add(call: &mut Call<'_>, key: &[u8], number: i64) -> Result<(), Refusal> {
         Ok::<_, Refusal>(Digits::new(sum))
     })?;
     call.string_touched(key, digits.as_ref(), expires_at);
-    call.reply().integer(sum);
+    call.reply().digits(&digits);
     Ok(())
 }
 

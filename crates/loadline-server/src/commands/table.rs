@@ -281,7 +281,7 @@ fn runs_script(name: &str) -> bool {
 }
 
 /// The length up to which a name fits into one number.
-pub(super) const LONGEST_NUMBER: usize = 16;
+const LONGEST_NUMBER: usize = 16;
 
 /// An upper-case name as a number, for hashing and comparison in one step. Zero bytes are not letters, so
 /// padding is unambiguous.
