@@ -471,10 +471,11 @@ impl Skipper {
 /// The eight bytes at `at`; where only four to seven are left, those and zeros, which end no line. `None` if there are fewer.
 #[inline]
 fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
-    let rest = bytes.get(at..)?;
-    if let Some(eight) = rest.first_chunk() {
-        return Some(u64::from_le_bytes(*eight));
+    if let Some(eight) = bytes.get(at..at + 8) {
+        let eight = eight.try_into().expect("the slice has eight bytes");
+        return Some(u64::from_le_bytes(eight));
     }
+    let rest = bytes.get(at..)?;
     let [first, last] = [rest.first_chunk()?, rest.last_chunk()?];
     let [first, last] = [first, last].map(|four| u64::from(u32::from_le_bytes(*four)));
     Some(first | last << (8 * (rest.len() - 4)))

@@ -102,7 +102,8 @@ impl Conn {
     pub(super) fn deadline(&self, came: Instant, entry: &Entry) -> Option<(Instant, Duration)> {
         let after = self.allowed(entry)?;
         let due = came.checked_add(after)?;
-        let ready = self.session.ready_since();
+        // Most requests came after it.
+        let ready = self.session.ready_since().filter(|ready| *ready > came);
         let least = ready.and_then(|ready| ready.checked_add(after / LEFT_FOR_REPLY));
         Some((least.map_or(due, |least| due.max(least)), after))
     }
