@@ -170,7 +170,9 @@ async fn writes_run_once(servers: &mut nodes::Cluster, pools: &Pools, key: &str,
         )
     });
     let writers: Vec<_> = writers.collect();
+    let begun = Instant::now();
     while sent.load(Ordering::Relaxed) < 100 {
+        assert!(begun.elapsed() < PATIENCE, "nothing is written");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     servers.kill(lost);
