@@ -58,11 +58,13 @@ impl Digits {
     /// If `out` is shorter than the width.
     #[inline]
     pub fn write(self, number: u64, out: &mut [u8]) {
+        // Stores of constant length: a slice is copied by a call.
+        let (eights, _) = out.as_chunks_mut();
         match self {
-            Self::Eight => out[..8].copy_from_slice(&eight_digits(number as u32)),
+            Self::Eight => eights[0] = eight_digits(number as u32),
             Self::Sixteen => {
-                out[..8].copy_from_slice(&eight_digits((number / 100_000_000) as u32));
-                out[8..16].copy_from_slice(&eight_digits((number % 100_000_000) as u32));
+                eights[0] = eight_digits((number / 100_000_000) as u32);
+                eights[1] = eight_digits((number % 100_000_000) as u32);
             }
         }
     }
