@@ -29,11 +29,11 @@ const MEMORY_CASE: Case = CASES[3];
 /// Memory limit of ours with 50 connections, in MiB.
 const MEMORY_GOAL_MIB: f64 = 8.0;
 
-/// Operations whose instructions are counted, without a pipeline. In one, an operation takes so much less that the fixed cost of a
-/// run, which differs a little from run to run, needs more of them.
-const COUNTED_OPS: u64 = 20_000;
-/// Up to as many times as many operations are counted in a pipeline.
-const MOST_TIMES: u64 = 20;
+/// Operations whose instructions are counted, without a pipeline. The fixed cost of a run grows with the distinct response
+/// times of its record, which are most of its difference with few operations.
+const COUNTED_OPS: u64 = 100_000;
+/// Up to as many times as many operations are counted in a pipeline, where one takes so much less.
+const MOST_TIMES: u64 = 4;
 
 /// The load of one case, the same for all generators.
 #[derive(Debug, Clone, Copy)]
