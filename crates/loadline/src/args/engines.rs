@@ -15,6 +15,7 @@ Examples:
   loadline engines map store redis --durability memory --keys 1M
   loadline engines store redis --op get,put --value-size 100B,1KiB --json engines.json
   loadline engines store fjall --op sustained --durability process --keys 1M
+  loadline engines --op put --threads 64 --durability always
   loadline engines --thorough
   loadline engines --workload writeup
 
@@ -56,7 +57,7 @@ pub(crate) struct EnginesArgs {
     /// Operations per call of the batches [default: 100]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) batch: Option<u32>,
-    /// Threads of the concurrent operations [default: number of CPUs, at least 2]
+    /// Threads of each operation [default: 1; for reads, writes and mixed the number of CPUs, at least 2]
     #[arg(long, value_name = "N", value_parser = units::small_count)]
     pub(crate) threads: Option<u32>,
     /// Number of keys [default: 100k]

@@ -55,10 +55,12 @@ struct Refill {
     ttl: Option<Duration>,
     names: Names,
     workload: Workload,
-    /// Number of keys removed so far, which is the position of the next one.
-    removed: Arc<AtomicU64>,
+    /// Number of keys taken for removal so far, which is the position of the next one.
+    taken: Arc<AtomicU64>,
     /// Number of those that were restored.
     restored: u64,
+    /// The largest number of keys that a pass takes: all, or what their last full calls on all threads leave.
+    most: u64,
 }
 
 impl EngineSubject {
@@ -72,57 +74,19 @@ impl EngineSubject {
         prefix: &str,
         seed: u64,
     ) -> Result<Self, Error> {
-        let names = Names::new(prefix, case.keys);
-        let verbs: Vec<Verb> = case
-            .workload
-            .operations
-            .iter()
-            .map(|op| verb(op.name()))
-            .collect();
-        let all_of = || {
-            let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
-            workload(compiled.commands, case, &case.key_dist, seed)
-        };
         let ttl = match &target.target {
             Target::Engine(engine) => engine.ttl(),
             _ => None,
         };
-        let removed = Arc::new(AtomicU64::new(0));
-        let callees = (0..case.threads)
-            .map(|thread| {
-                Ok(EngineCallee {
-                    store: store(target)?,
-                    ttl,
-                    verbs: verbs.clone(),
-                    names: names.clone(),
-                    size: case.batch.unwrap_or(1),
-                    places: vec![PreparedCommand::default(); AHEAD],
-                    out: Vec::new(),
-                    sentence: String::new(),
-                    next: 0,
-                    removed: Arc::clone(&removed),
-                    version: (!case.verify).then_some(u64::from(thread) << 32),
-                })
-            })
-            .collect::<Result<Vec<_>, Error>>()?;
-        let refill = verbs.contains(&Verb::Delete).then(|| {
-            Ok::<_, Error>(Refill {
-                store: store(target)?,
-                ttl,
-                names,
-                workload: all_of()?,
-                removed,
-                restored: 0,
-            })
-        });
+        let (callers, refill) = callers(case, prefix, seed, ttl, &|| store(target))?;
         Ok(Self {
-            callers: Callers::new(all_of()?, callees, case.verify, seed)?,
+            callers,
             block: Block {
                 pacing: case.pacing,
                 ..load_block(case, seed)
             },
             threads: target.own_threads(),
-            refill: refill.transpose()?,
+            refill,
         })
     }
 
@@ -151,10 +115,7 @@ impl EngineSubject {
                 break;
             }
             let stop = Stop {
-                ops: Some(
-                    left.ops
-                        .map_or(refill.names.keys(), |ops| ops.min(refill.names.keys())),
-                ),
+                ops: Some(left.ops.map_or(refill.most, |ops| ops.min(refill.most))),
                 ..left
             };
             let block = Block {
@@ -177,6 +138,59 @@ impl EngineSubject {
     }
 }
 
+/// Creates a caller for each thread of `case`, which calls what `connect` returns for it; and restores keys that they
+/// remove, if they remove any. Written keys live for `ttl`.
+fn callers(
+    case: &Case,
+    prefix: &str,
+    seed: u64,
+    ttl: Option<Duration>,
+    connect: &dyn Fn() -> Result<Arc<dyn KeyValue>, Error>,
+) -> Result<(Callers<EngineCallee>, Option<Refill>), Error> {
+    let names = Names::new(prefix, case.keys);
+    let verbs: Vec<Verb> = case
+        .workload
+        .operations
+        .iter()
+        .map(|op| verb(op.name()))
+        .collect();
+    let all_of = || {
+        let compiled = case.workload.compile(prefix, case.keys, &case.value_size);
+        workload(compiled.commands, case, &case.key_dist, seed)
+    };
+    let taken = Arc::new(AtomicU64::new(0));
+    let size = case.batch.unwrap_or(1);
+    let callees = (0..case.threads)
+        .map(|thread| {
+            Ok(EngineCallee {
+                store: connect()?,
+                ttl,
+                verbs: verbs.clone(),
+                names: names.clone(),
+                size,
+                places: vec![PreparedCommand::default(); AHEAD],
+                out: Vec::new(),
+                sentence: String::new(),
+                taken: Arc::clone(&taken),
+                version: (!case.verify).then_some(u64::from(thread) << 32),
+            })
+        })
+        .collect::<Result<Vec<_>, Error>>()?;
+    let refill = verbs.contains(&Verb::Delete).then(|| {
+        Ok::<_, Error>(Refill {
+            store: connect()?,
+            ttl,
+            most: case.keys - case.keys % (u64::from(case.threads) * u64::from(size)),
+            names,
+            workload: all_of()?,
+            taken,
+            restored: 0,
+        })
+    });
+    let callers = Callers::new(all_of()?, callees, case.verify, seed)?;
+    Ok((callers, refill.transpose()?))
+}
+
 impl Subject for EngineSubject {
     fn block(&mut self, stop: Stop, seed: u64, control: &Control) -> Result<Outcome, Error> {
         let before = self.threads.cpu();
@@ -188,18 +202,18 @@ impl Subject for EngineSubject {
 
 impl Refill {
     fn restore(&mut self) -> Result<(), Error> {
-        let removed = self.removed.load(Ordering::Relaxed);
+        let taken = self.taken.load(Ordering::Relaxed);
         let mut batch = Batch::new();
-        for place in self.restored..removed {
+        for place in self.restored..taken {
             let number = self.names.scattered(place);
             let values = self.workload.values();
             self.names.put(number, values, self.ttl, &mut batch);
-            if batch.len() as u64 == LOAD_BATCH || place + 1 == removed {
+            if batch.len() as u64 == LOAD_BATCH || place + 1 == taken {
                 self.store.apply(&batch).map_err(|error| broken(&error))?;
                 batch.clear();
             }
         }
-        self.restored = removed;
+        self.restored = taken;
         Ok(())
     }
 }
@@ -276,10 +290,9 @@ struct EngineCallee {
     out: Vec<u8>,
     /// Text of the last error.
     sentence: String,
-    /// If the case removes keys, the position of the next key to prepare.
-    next: u64,
-    /// The position after the last key that was removed.
-    removed: Arc<AtomicU64>,
+    /// The position of the next key to remove, which all threads share. Keys that were taken by a call that was not
+    /// performed are written again with the removed ones.
+    taken: Arc<AtomicU64>,
     /// The number of the last value, which makes it differ from the one that it replaces: SQLite leaves out a write that
     /// changes nothing, with its sync. Absent where values are verified.
     version: Option<u64>,
@@ -292,8 +305,6 @@ struct PreparedCommand {
     keys: Keys,
     /// The writes of a call that writes.
     writes: Batch,
-    /// The position after its last key, if it removes keys.
-    removes_until: u64,
 }
 
 impl Callee for EngineCallee {
@@ -309,10 +320,6 @@ impl Callee for EngineCallee {
         workload: &Workload,
     ) {
         let verb = self.verbs[command];
-        if verb == Verb::Delete && place == 0 {
-            // Calls that were prepared but not performed are prepared again.
-            self.next = self.removed.load(Ordering::Relaxed);
-        }
         let ready = &mut self.places[place];
         ready.command = command;
         ready.keys.clear();
@@ -320,8 +327,8 @@ impl Callee for EngineCallee {
         let keys = if verb == Verb::Scan { 1 } else { self.size };
         for place in 0..keys {
             let number = if verb == Verb::Delete {
-                self.next += 1;
-                self.names.scattered(self.next - 1)
+                self.names
+                    .scattered(self.taken.fetch_add(1, Ordering::Relaxed))
             } else {
                 chooser.number(Number::Key, workload.keys())
             };
@@ -345,7 +352,6 @@ impl Callee for EngineCallee {
                 }
             }
         }
-        ready.removes_until = self.next;
     }
 
     fn perform(&mut self, place: usize) -> Reply<'_> {
@@ -368,9 +374,6 @@ impl Callee for EngineCallee {
             (Verb::Delete, 1) => store.remove(ready.keys.key(0)).map(|()| true),
             (Verb::Put | Verb::Delete, _) => store.apply(&ready.writes).map(|()| true),
         };
-        if verb == Verb::Delete {
-            self.removed.store(ready.removes_until, Ordering::Relaxed);
-        }
         match found {
             Ok(true) if verb == Verb::Get && self.size == 1 => Reply::Payload(&self.out),
             Ok(true) => Reply::Other,
@@ -405,12 +408,19 @@ fn mark(value: &mut [u8], version: Option<u64>) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::sync::{Mutex, MutexGuard};
+    use std::thread::ThreadId;
+
+    use clap::Parser;
     use loadline_load::keys::KeyDist;
     use loadline_load::values::{ValueData, ValueSize, Values};
     use loadline_load::workload::{Command, KeySpace};
     use rand::{SeedableRng, rngs::SmallRng};
 
     use super::*;
+    use crate::args::{Cli, Command as Arguments};
+    use crate::plan::{Surroundings, resolve_engines};
     use crate::spelling::{Choice, Durability, Engine, Kind};
 
     fn put_of(bytes: u64) -> Workload {
@@ -425,6 +435,133 @@ mod tests {
         let keys = KeySpace::new(&KeyDist::Uniform, 1, 0).unwrap();
         let values = Values::new(ValueSize::Fixed(bytes), ValueData::Random, 1).unwrap();
         Workload::new(vec![put], keys, values).unwrap()
+    }
+
+    /// The threads that called an engine, and the keys that they removed.
+    #[derive(Default)]
+    struct Seen {
+        threads: HashSet<ThreadId>,
+        removed: Vec<Vec<u8>>,
+    }
+
+    /// An engine that notes its callers.
+    struct Watched(Arc<dyn KeyValue>, Mutex<Seen>);
+
+    impl Watched {
+        fn seen(&self) -> MutexGuard<'_, Seen> {
+            let mut seen = self.1.lock().unwrap();
+            seen.threads.insert(std::thread::current().id());
+            seen
+        }
+    }
+
+    impl KeyValue for Watched {
+        fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            drop(self.seen());
+            self.0.get(key)
+        }
+        fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+            self.0.get_many(keys)
+        }
+        fn visit_many(
+            &self,
+            keys: &[&[u8]],
+            bytes: u64,
+            visit: &mut dyn FnMut(Option<&[u8]>),
+        ) -> Result<(), StoreError> {
+            drop(self.seen());
+            self.0.visit_many(keys, bytes, visit)
+        }
+        fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+            drop(self.seen());
+            self.0.put(key, value)
+        }
+        fn put_for(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<(), StoreError> {
+            self.0.put_for(key, value, ttl)
+        }
+        fn delete(&self, key: &[u8]) -> Result<bool, StoreError> {
+            self.seen().removed.push(key.to_vec());
+            self.0.delete(key)
+        }
+        fn compare_and_swap(
+            &self,
+            key: &[u8],
+            expected: Option<&[u8]>,
+            next: Option<&[u8]>,
+        ) -> Result<bool, StoreError> {
+            self.0.compare_and_swap(key, expected, next)
+        }
+        fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
+            let removed = batch.iter().filter(|(_, value)| value.is_none());
+            self.seen()
+                .removed
+                .extend(removed.map(|(key, _)| key.to_vec()));
+            self.0.apply(batch)
+        }
+        fn scan(
+            &self,
+            prefix: &[u8],
+            visit: &mut dyn FnMut(&[u8], &[u8]),
+        ) -> Result<(), StoreError> {
+            self.0.scan(prefix, visit)
+        }
+        fn scan_from(
+            &self,
+            from: &[u8],
+            count: usize,
+            visit: &mut dyn FnMut(&[u8], &[u8]),
+        ) -> Result<usize, StoreError> {
+            drop(self.seen());
+            self.0.scan_from(from, count, visit)
+        }
+    }
+
+    #[test]
+    fn all_threads_perform_each_operation() {
+        let ops = "put,get,delete,batch-put,batch-get,batch-delete,sustained,scan";
+        let words = "loadline engines map --threads 3 --keys 301 --batch 10 --op";
+        let words = words.split(' ').chain([ops]);
+        let Arguments::Engines(args) = Cli::parse_from(words).command else {
+            unreachable!();
+        };
+        let plan = resolve_engines(&args, &Surroundings::of_tests()).unwrap();
+        let stage = &plan.stages[0];
+        let Target::Engine(engine) = &stage.targets[0] else {
+            unreachable!();
+        };
+        let access = EngineAccess::open(Kind::Map, engine).unwrap();
+        let control = Control::default();
+        load(&access, &stage.cases[0], "p:", 1, &control).unwrap();
+        assert_eq!(stage.cases.len(), 8);
+        for case in &stage.cases {
+            let watched = Arc::new(Watched(access.connect().unwrap(), Mutex::default()));
+            let connect = || Ok(Arc::clone(&watched) as Arc<dyn KeyValue>);
+            let (callers, refill) = callers(case, "p:", 1, None, &connect).unwrap();
+            let mut subject = EngineSubject {
+                callers,
+                block: load_block(case, 1),
+                threads: Threads::none(),
+                refill,
+            };
+            let stop = Stop {
+                ops: Some(300),
+                duration: None,
+            };
+            let outcome = subject.block(stop, 1, &control).unwrap();
+            assert_eq!((outcome.ops, outcome.errors.total()), (300, 0));
+            let mut seen = watched.1.lock().unwrap();
+            assert_eq!(seen.threads.len(), 3, "{}", case.name);
+            if case.name.contains("delete") {
+                assert_eq!(seen.removed.len(), 300);
+                seen.removed.sort();
+                seen.removed.dedup();
+                assert_eq!(seen.removed.len(), 300, "keys were removed twice");
+            }
+        }
+        let mut left = 0;
+        let count = &mut |_: &[u8], _: &[u8]| left += 1;
+        access.connect().unwrap().scan(b"p:", count).unwrap();
+        assert_eq!(left, 301, "removed keys were not written again");
     }
 
     #[test]
@@ -449,8 +586,7 @@ mod tests {
                 places: vec![PreparedCommand::default(); 3],
                 out: Vec::new(),
                 sentence: String::new(),
-                next: 0,
-                removed: Arc::default(),
+                taken: Arc::default(),
                 version: Some(0),
             };
             let mut values = Vec::new();

@@ -20,7 +20,7 @@ pub(crate) type Reading = BTreeMap<u32, u64>;
 
 impl Threads {
     /// No threads, for a subject whose threads cannot be counted.
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self {
             tasks: None,
             only: None,

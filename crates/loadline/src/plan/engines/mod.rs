@@ -22,7 +22,7 @@ use crate::args::{EngineOpArg, EngineWorkloadArg, EnginesArgs, LengthArgs};
 use crate::exit::Failure;
 use crate::spelling::{CacheLimits, Choice, Durability, Engine, Kind, Target};
 use crate::units::{bytes_text, count_text, duration_text, key_dist_text, value_size_text};
-use ops::Shape;
+use ops::{Shape, default_threads, removes};
 
 const DEFAULT_KEYS: u64 = 100_000;
 const DEFAULT_VALUE_BYTES: u64 = 100;
@@ -324,11 +324,9 @@ fn cases(
             "--batch {batch}: from 2 to {MOST_BATCH}, because batches are prepared in memory."
         )));
     }
-    let threads = args.threads.unwrap_or(around.cores.max(2));
-    if threads > MOST_THREADS {
+    if let Some(threads) = args.threads.filter(|threads| *threads > MOST_THREADS) {
         return Err(Failure::usage(format!(
-            "--threads {threads}: at most {MOST_THREADS}; more than {} (the number of CPUs) does not help.",
-            around.cores
+            "--threads {threads}: at most {MOST_THREADS}."
         )));
     }
     let key_dist = args
@@ -345,12 +343,22 @@ fn cases(
     };
     let ops = EngineOpArg::value_variants().iter().filter(wanted);
     ops.map(|op| {
-        let shape = Shape::of(*op, batch, threads, cache.map(|cache| cache.ttl));
+        let shape = Shape::of(*op, batch, cache.map(|cache| cache.ttl));
+        let threads = args
+            .threads
+            .unwrap_or_else(|| default_threads(*op, around.cores));
+        let at_once = u64::from(threads) * u64::from(shape.batch.unwrap_or(1));
+        if removes(*op) && at_once > keys {
+            return Err(Failure::usage(format!(
+                "--op {}: removes {at_once} keys at once (--threads times --batch), more than --keys {keys}.",
+                shape.workload.name.replace(' ', "-"),
+            )));
+        }
         Ok(Case {
             name: shape.workload.name.clone(),
             workload: shape.workload,
-            connections: shape.threads,
-            threads: shape.threads,
+            connections: threads,
+            threads,
             pipeline: 1,
             batch: shape.batch,
             pacing: Pacing::Closed,
@@ -602,6 +610,23 @@ mod tests {
         };
         let footprint = time("store").most - time("redis-unix").most;
         assert!(footprint >= FOOTPRINT, "{footprint:?}");
+    }
+
+    #[test]
+    fn threads_are_those_of_every_operation_if_given() {
+        let threads = |words: &[&str]| {
+            let plan = resolved(&[&["map", "--thorough"], words].concat()).unwrap();
+            let cases = plan.base.cases.iter();
+            cases.map(|case| case.threads).collect::<Vec<_>>()
+        };
+        // Single operations, batches, then those that are concurrent by default.
+        assert_eq!(threads(&[]), [1, 1, 1, 1, 1, 1, 2, 2, 2]);
+        assert_eq!(threads(&["--threads", "3"]), [3; 9]);
+        let words = ["map", "--op", "batch-delete", "--threads", "3", "--keys"];
+        let removing = |keys| resolved(&[&words[..], &[keys]].concat());
+        assert!(removing("300").is_ok());
+        let failure = removing("299").unwrap_err().to_string();
+        assert!(failure.contains("removes 300 keys at once"), "{failure}");
     }
 
     #[test]
