@@ -332,3 +332,33 @@ return redis.pcall('cluster')
 return redis.pcall('object', 'nosuch', 'k1')
 return redis.pcall('object', 'freq')
 return redis.pcall('object', 'help', 'k1')
+-- Words and answers in place.
+local words = {'rpush', KEYS[1]} for i = 1, 14 do words[#words + 1] = i end return redis.call(unpack(words))
+local words = {'rpush', KEYS[1]} for i = 1, 15 do words[#words + 1] = 'a' .. i end return redis.call(unpack(words))
+local words = {'rpush', KEYS[1]} for i = 1, 300 do words[#words + 1] = i / 7 end return redis.call(unpack(words))
+return redis.call('lrange', KEYS[1], 0, -1)
+redis.call('del', KEYS[1]) return redis.call('set', KEYS[1], 'a\0b\Nc\255')
+return redis.call('get', KEYS[1])
+return #redis.call('get', KEYS[1])
+return redis.call('echo', '')
+return redis.call('echo', string.rep('long', 100000))
+return {redis.call('echo', -1), redis.call('echo', -0), redis.call('echo', 0), redis.call('echo', 1e14), redis.call('echo', -123456789012345)}
+return {redis.call('echo', 999999999999999), redis.call('echo', 1e15), redis.call('echo', 1e16), redis.call('echo', 1e17), redis.call('echo', 2^53)}
+return {redis.call('echo', -1.5), redis.call('echo', 1/0), redis.call('echo', -1/0), redis.call('echo', 1e-5)}
+return {redis.call('set', KEYS[1], 5), redis.call('incrby', KEYS[1], 2147483648), redis.call('decrby', KEYS[1], 9007199254740992)}
+return {redis.call('strlen', KEYS[1]), redis.call('incrby', KEYS[1], -99), redis.call('incrby', KEYS[1], 10000000000)}
+return redis.pcall('set', KEYS[1], {}, 'x')
+return redis.pcall({}).err
+local co = coroutine.wrap(function() coroutine.yield(redis.call('get', KEYS[1])) return redis.call('lrange', 'nope', 0, -1) end) return {co(), co()}
+local co = coroutine.create(function() redis.call('incr', KEYS[1], 1) end) return {coroutine.resume(co)}
+local co = coroutine.create(function() return redis.pcall('incr', KEYS[1], 1) end) local _, answer = coroutine.resume(co) return answer
+return {pcall(redis.call, 'get')}
+return {pcall(redis.call, 'echo', 'x')}
+return table.concat({redis.call('echo', 'a'), redis.call('echo', 'b')}, redis.call('echo', ','))
+local ok = 0 for i = 1, 3000 do if redis.call('set', KEYS[1], i).ok == 'OK' and redis.call('get', KEYS[1]) == tostring(i) then ok = ok + 1 end end return ok
+redis.setresp(3) return {redis.call('get', 'nope') == nil, redis.call('exists', 'nope')}
+return redis.call('get', 'nope') == false
+return {redis.acl_check_cmd('set', 'x', 1), redis.acl_check_cmd('get', 'x')}
+return redis.acl_check_cmd()
+return redis.acl_check_cmd('nosuch')
+return redis.acl_check_cmd({})

@@ -1,10 +1,8 @@
 //! Replies as values of Lua, and back, as the documentation of Redis states the conversions.
 
-use std::ops::Deref;
-
 use loadline_resp::encode::Sink as _;
 use loadline_resp::{Protocol, Reply, encode};
-use mlua::{BString, BorrowedBytes, Either, Lua, Table, Value};
+use mlua::{BString, Either, Lua, Table, Value};
 
 use super::failure::{self, Refused};
 use super::libraries::number::shown;
@@ -102,33 +100,6 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply<'_>, protocol: Protocol) -> mlua::
             table_with(lua, "set", Value::Table(set))
         }
         Reply::Attribute(attributed) => to_lua(&attributed.reply),
-    }
-}
-
-/// A word of a command.
-pub(super) enum Word {
-    Text(BorrowedBytes),
-    Number(String),
-}
-
-impl Word {
-    /// The word that a value stands for; `None` for values that are neither a string nor a number.
-    pub(super) fn of(value: &Value) -> Option<Self> {
-        match value {
-            Value::String(text) => Some(Self::Text(text.as_bytes())),
-            _ => number(value).map(|number| Self::Number(shown(number, 17))),
-        }
-    }
-}
-
-impl Deref for Word {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Text(text) => text,
-            Self::Number(digits) => digits.as_bytes(),
-        }
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use mlua::chunk::ChunkMode;
-use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
-use scoped_tls_hkt::scoped_thread_local;
+use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value};
 
-use super::failure::{Failed, Refused};
+use super::calls::{self, Commands};
+use super::failure::Failed;
 use super::libraries::{
     self,
     random::Random,
@@ -35,61 +35,6 @@ const LOAD_MS: u64 = 500;
 /// Digits of a SHA-1.
 pub(super) const DIGEST_DIGITS: usize = 40;
 const SHEBANG: &[u8] = b"#!";
-
-/// The commands of the server, as the running script can call them.
-pub(super) trait Commands {
-    /// Executes a command, and returns its reply or its error.
-    ///
-    /// # Errors
-    /// If Lua has no memory for the reply.
-    fn execute(
-        &mut self,
-        lua: &Lua,
-        arguments: &MultiValue,
-    ) -> mlua::Result<Result<Value, Refused>>;
-
-    /// Serves other clients while the script runs for long. Returns whether it goes on.
-    fn serve_others(&mut self) -> bool;
-
-    /// Whether the rights of the user permit a command.
-    ///
-    /// # Errors
-    /// The text of an error, if there is no such command.
-    fn may_call(&self, arguments: &MultiValue) -> Result<bool, Vec<u8>>;
-}
-
-scoped_thread_local! {
-    /// The commands of the script that this thread runs. The functions of Lua that need them are made once, so they cannot borrow them.
-    static mut COMMANDS: for<'a> &'a mut (dyn Commands + 'a)
-}
-
-/// Passes the commands of the running script to a closure.
-fn with_commands<R>(access: impl FnOnce(&mut dyn Commands) -> mlua::Result<R>) -> mlua::Result<R> {
-    // A command cannot call a script, and no function of a library that is being loaded can call a command.
-    if !COMMANDS.is_set() {
-        return Err(mlua::Error::RecursiveMutCallback);
-    }
-    COMMANDS.with(|commands| access(commands))
-}
-
-/// Adds the functions that execute commands, and the one that checks rights.
-fn add_commands(lua: &Lua, redis: &Table) -> mlua::Result<()> {
-    let call = |lua: &Lua, arguments: MultiValue| {
-        let reply = with_commands(|commands| commands.execute(lua, &arguments))?;
-        reply.map_err(failure::of_command)
-    };
-    let pcall = |lua: &Lua, arguments: MultiValue| {
-        let reply = with_commands(|commands| commands.execute(lua, &arguments))?;
-        reply.or_else(|refused| convert::refused(lua, &refused))
-    };
-    let check = |_: &Lua, arguments: MultiValue| {
-        let permitted = with_commands(|commands| Ok(commands.may_call(&arguments)))?;
-        permitted.map_err(failure::reply)
-    };
-    redis.raw_set("call", lua.create_function(call)?)?;
-    redis.raw_set("pcall", lua.create_function(pcall)?)?;
-    redis.raw_set("acl_check_cmd", lua.create_function(check)?)
-}
 
 /// A compiled script.
 #[derive(Debug)]
@@ -142,7 +87,7 @@ impl Interpreter {
         let progress = Arc::new(Progress::default());
         let all = libraries::all(&lua, report, &progress)?;
         let redis = all.get("redis")?;
-        add_commands(&lua, &redis)?;
+        calls::add_to(&lua, &redis)?;
         server.set("libraries", all)?;
         let registry = Registry::default();
         server.set("loading", libraries::loading(&lua, report, &registry)?)?;
@@ -325,7 +270,7 @@ impl Interpreter {
         } else {
             &self.run_script
         };
-        COMMANDS.set(commands, || run.call((function, keys, arguments)))
+        calls::set_commands(commands, || run.call((function, keys, arguments)))
     }
 
     /// Reads a value of a script. Lua makes the names of the fields of a table for that.
@@ -385,7 +330,7 @@ fn limit_time(lua: &Lua, progress: Arc<Progress>, begun: Instant) -> mlua::Resul
         if !progress.is_long(millis(begun.elapsed())) {
             return Ok(mlua::VmState::Continue);
         }
-        if progress.goes_on() && with_commands(|commands| Ok(commands.serve_others()))? {
+        if progress.goes_on() && calls::with_commands(|commands| commands.serve_others())? {
             return Ok(mlua::VmState::Continue);
         }
         progress.end(failure::whereabouts(lua, 0));

@@ -1,5 +1,6 @@
 //! Scripts in Lua 5.1: EVAL and SCRIPT. A script is one change in the log, like a transaction.
 
+mod calls;
 mod convert;
 mod failure;
 pub(super) mod functions;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use loadline_resp::{Decoder, Limits};
-use mlua::{Lua, MultiValue, Value};
+use loadline_resp::{Decoder, Limits, head};
+use mlua::{Lua, Value};
 
-use super::convert::{self, Word};
+use super::calls::{Answer, Asked, Commands};
+use super::convert;
 use super::failure::Refused;
-use super::interpreter::{Commands, Given, make};
+use super::interpreter::{Given, make};
 use super::progress::{Flags, Progress};
 use crate::acl::Denial;
 use crate::buffer::Output;
@@ -29,6 +30,8 @@ pub(super) struct Nested<'n, 'c> {
     /// Whether all changes before the script were in the log when it began.
     comes_first: bool,
     out: Output,
+    /// The error of the last command, if it has no reply.
+    refused: Option<Refused>,
 }
 
 impl<'n, 'c> Nested<'n, 'c> {
@@ -47,18 +50,27 @@ impl<'n, 'c> Nested<'n, 'c> {
             flags,
             progress,
             out: Output::new(MOST_REPLY_BYTES),
+            refused: None,
         }
     }
 
+    /// Keeps an error.
+    fn refuse(&mut self, Refusal(text): Refusal, is_counted: bool) -> Answer {
+        self.refused = Some(Refused {
+            text: text.into_owned(),
+            is_counted,
+        });
+        Answer::Kept
+    }
+
     /// Executes a command and leaves its reply in `out`.
-    fn reply(&mut self, words: &[Word]) -> Result<(), Refusal> {
-        let words: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
-        let known = find_of(&words).ok_or("ERR Unknown Redis command called from script")?;
-        if let Err(refusal) = self.permit(known, &words) {
+    fn reply(&mut self, words: &[&[u8]]) -> Result<(), Refusal> {
+        let known = find_of(words).ok_or("ERR Unknown Redis command called from script")?;
+        if let Err(refusal) = self.permit(known, words) {
             self.call.count_rejected(known);
             return Err(refusal);
         }
-        self.call.admit_known(known, &words)?;
+        self.call.admit_known(known, words)?;
         self.call.session.protocol = self.progress.protocol();
         let mut call = Call {
             session: self.call.session,
@@ -68,7 +80,7 @@ impl<'n, 'c> Nested<'n, 'c> {
             others: self.call.others,
         };
         call.shared.monitors.is_script = true;
-        call.perform(known, &words);
+        call.perform(known, words);
         call.shared.monitors.is_script = false;
         Ok(())
     }
@@ -118,34 +130,34 @@ impl<'n, 'c> Nested<'n, 'c> {
 }
 
 impl Commands for Nested<'_, '_> {
-    fn execute(
-        &mut self,
-        lua: &Lua,
-        arguments: &MultiValue,
-    ) -> mlua::Result<Result<Value, Refused>> {
-        let words = match words(arguments) {
+    fn execute(&mut self, asked: Asked<'_>) -> Answer {
+        self.out.truncate(0);
+        let words = match asked {
             Ok(words) => words,
             // As in Redis, this counts only if it becomes the script's reply.
-            Err(Refusal(text)) => {
-                return Ok(Err(Refused {
-                    text: text.into_owned(),
-                    is_counted: false,
-                }));
+            Err(text) => return self.refuse(text.into(), false),
+        };
+        match self.reply(words) {
+            Ok(()) => plain(self.out.as_slice()),
+            Err(refusal) => {
+                self.call.shared.stats.count_error(&refusal.0);
+                self.refuse(refusal, true)
             }
-        };
-        let counted = |text: Vec<u8>| Refused {
-            text,
-            is_counted: true,
-        };
-        if let Err(Refusal(text)) = self.reply(&words) {
-            self.call.shared.stats.count_error(&text);
-            return Ok(Err(counted(text.into_owned())));
+        }
+    }
+
+    fn kept(&mut self, lua: &Lua) -> mlua::Result<Result<Value, Refused>> {
+        if let Some(refused) = self.refused.take() {
+            return Ok(Err(refused));
         }
         let bytes = self.out.len();
         let mut decoder = Decoder::new(Limits::default());
         let outcome = match decoder.decode(self.out.as_slice()) {
             Ok(Some((reply, _))) => match reply.error_text() {
-                Some(text) => Err(counted(text.to_vec())),
+                Some(text) => Err(Refused {
+                    text: text.to_vec(),
+                    is_counted: true,
+                }),
                 None => Ok(make(lua, bytes, || {
                     convert::to_lua(lua, &reply, self.progress.protocol())
                 })?),
@@ -157,6 +169,15 @@ impl Commands for Nested<'_, '_> {
         };
         self.out.truncate(0);
         Ok(outcome)
+    }
+
+    fn may_call(&mut self, asked: Asked<'_>) -> Answer {
+        let unknown = "ERR Invalid command passed to redis.acl_check_cmd()";
+        let found = asked.and_then(|words| Ok((find_of(words).ok_or(unknown)?, words)));
+        match found {
+            Ok((known, words)) => Answer::Flag(self.call.may_call(known, words)),
+            Err(text) => self.refuse(text.into(), false),
+        }
     }
 
     fn serve_others(&mut self) -> bool {
@@ -179,30 +200,25 @@ impl Commands for Nested<'_, '_> {
         let is_killed = |script: &LongScript| script.is_killed;
         !shared.shutdown && !shared.long_script.as_deref().is_some_and(is_killed)
     }
-
-    fn may_call(&self, arguments: &MultiValue) -> Result<bool, Vec<u8>> {
-        let permits = || {
-            let words = words(arguments)?;
-            let words: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
-            let known = find_of(&words);
-            let known = known.ok_or("ERR Invalid command passed to redis.acl_check_cmd()")?;
-            Ok(self.call.may_call(known, &words))
-        };
-        permits().map_err(|Refusal(text)| text.into_owned())
-    }
 }
 
-/// The words of a command, at least one.
-fn words(arguments: &MultiValue) -> Result<Vec<Word>, Refusal> {
-    if arguments.is_empty() {
-        return Err("ERR Please specify at least one argument for this redis lib call".into());
+/// The answer to a script with a reply that is one value.
+fn plain(reply: &[u8]) -> Answer {
+    let len = reply.len();
+    match reply {
+        b"$-1\r\n" => Answer::Flag(false),
+        b"_\r\n" => Answer::Nil,
+        [b'+', text @ .., b'\r', b'\n'] => Answer::Status(text),
+        [b'$', ..] => match head::bulk(reply) {
+            Some(place) if place.end + 2 == len => Answer::Text(&raw const reply[place]),
+            _ => Answer::Kept,
+        },
+        [b':', ..] => match head::length(reply, b':') {
+            Some((number, bytes)) if bytes == len => Answer::Integer(number as i64),
+            _ => Answer::Kept,
+        },
+        _ => Answer::Kept,
     }
-    let mut words = Vec::with_capacity(arguments.len());
-    for argument in arguments {
-        let word = Word::of(argument);
-        words.push(word.ok_or("ERR Lua redis lib command arguments must be strings or integers")?);
-    }
-    Ok(words)
 }
 
 /// Whether BLOCK is among the options of XREAD or XREADGROUP.

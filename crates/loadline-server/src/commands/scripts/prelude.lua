@@ -90,6 +90,14 @@ end
 function visible.pcall(...)
   return caught(pcall(...))
 end
+local resume = library.coroutine.resume
+local function resumed(is_done, ...)
+  if is_done or type((...)) ~= "userdata" then return is_done, ... end
+  return false, server.failure((...))
+end
+function library.coroutine.resume(...)
+  return resumed(resume(...))
+end
 function visible.xpcall(call, handle)
   return xpcall(call, function(failure) return handle(server.text(failure)) end)
 end

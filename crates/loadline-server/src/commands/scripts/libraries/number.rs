@@ -14,6 +14,14 @@ pub(in crate::commands::scripts) fn shown(number: f64, digits: usize) -> String 
         return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
     }
     let digits = digits.max(1);
+    // Most are whole, and small enough to have no exponent and no rounding.
+    let is_negative_zero = number == 0.0 && number.is_sign_negative();
+    if number.trunc() == number
+        && number.abs() < 10_f64.powi(digits.min(15) as i32)
+        && !is_negative_zero
+    {
+        return (number as i64).to_string();
+    }
     let scientific = format!("{number:.*e}", digits - 1);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
