@@ -209,6 +209,7 @@ fn bitfield(call: &mut Call<'_>, words: Words<'_>, may_write: bool) -> Result<()
         return Err("ERR BITFIELD_RO only supports the GET subcommand".into());
     }
     call.make_growing(words[1]);
+    let before = call.shared.watched.changes;
     let (results, _, changes) = call.change_part(
         words[1],
         fresh,
@@ -217,7 +218,7 @@ fn bitfield(call: &mut Call<'_>, words: Words<'_>, may_write: bool) -> Result<()
             let is_longer = length > bytes.len();
             // GET sees zeros behind the end.
             bytes.resize(bytes.len().max(length), 0);
-            let (mut parts, mut changes) = (Vec::new(), 0);
+            let (mut parts, mut changes) = (Vec::new(), 0_usize);
             let mut results = Vec::with_capacity(steps.len());
             for step in &steps {
                 if matches!(step.action, Action::Get) {
@@ -228,7 +229,7 @@ fn bitfield(call: &mut Call<'_>, words: Words<'_>, may_write: bool) -> Result<()
                 let before = bytes[begin..step.end()].to_vec();
                 let result = step.perform(bytes);
                 let is_changed = before != bytes[begin..step.end()];
-                changes += u64::from(is_changed || is_longer && result.is_some());
+                changes += usize::from(is_changed || is_longer && result.is_some());
                 results.push(result);
                 if is_changed {
                     parts.push((begin, bytes[begin..step.end()].to_vec()));
@@ -245,8 +246,7 @@ fn bitfield(call: &mut Call<'_>, words: Words<'_>, may_write: bool) -> Result<()
             }
         },
     )?;
-    // The first one is counted already.
-    call.shared.watched.changes += changes.max(1) - 1;
+    call.count_as(before, changes);
     let mut reply = call.reply();
     reply.array(results.len());
     for result in results {

@@ -259,11 +259,13 @@ fn bitop(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     if length == 0 {
         call.remove(target);
     } else {
+        let before = call.shared.watched.changes;
         call.put_string(target, b"", None);
         call.change(target, fresh, |value| {
             bytes_of(value)?.extend_from_slice(&result);
             Ok(Effect::Changed(()))
         })?;
+        call.count_as(before, 1);
     }
     call.reply().count(length);
     Ok(())

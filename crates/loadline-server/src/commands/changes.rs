@@ -50,6 +50,17 @@ impl Call<'_> {
         }
     }
 
+    /// Counts the change of a key as that of its elements, as Redis does. Without any, nothing has changed.
+    #[inline]
+    pub(super) fn count_elements(&mut self, elements: usize) {
+        self.shared.watched.changes += (elements as u64).saturating_sub(1);
+    }
+
+    /// Counts all changes since there were `before` as this many, where Redis counts neither keys nor elements.
+    pub(super) fn count_as(&mut self, before: u64, changes: usize) {
+        self.shared.watched.changes = before + changes as u64;
+    }
+
     /// Removes `key` and returns whether it existed.
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
         let was_there = self.store().remove(key, self.now());

@@ -130,7 +130,7 @@ fn put(call: &mut Call<'_>, words: Words<'_>, command: &str) -> Result<usize, Re
         return Err(wrong_number(command));
     }
     let settings = call.shared.settings.clone();
-    call.change_part(
+    let new = call.change_part(
         words[1],
         fresh,
         |value| {
@@ -142,7 +142,9 @@ fn put(call: &mut Call<'_>, words: Words<'_>, command: &str) -> Result<usize, Re
             Ok(Effect::Changed(fields.len() - before))
         },
         |_, note| note(Edit::SetFields(&words[2..])),
-    )
+    )?;
+    call.count_elements(words.len() / 2 - 1);
+    Ok(new)
 }
 
 fn hsetnx(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
@@ -197,6 +199,7 @@ fn hdel(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         },
         |_, note| note(Edit::RemoveFields(&words[2..])),
     )?;
+    call.count_elements(removed);
     call.reply().count(removed);
     Ok(())
 }

@@ -106,8 +106,10 @@ fn give_name(call: &mut Call<'_>, from: &[u8], to: &[u8]) -> Result<(), Refusal>
     if !call.store().rename(from, to, call.now()) {
         return Err(NO_KEY.into());
     }
+    let before = call.shared.watched.changes;
     call.touched(from);
     call.touched(to);
+    call.count_as(before, 1);
     Ok(())
 }
 
@@ -158,8 +160,10 @@ fn move_key(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let is_free = to.view(key, now, |value| value.is_none());
     let is_moved = is_free && call.store().move_to(to, key, now);
     if is_moved {
+        let before = call.shared.watched.changes;
         call.touched(key);
         call.shared.touched(target, key);
+        call.count_as(before, 1);
     }
     call.reply().flag(is_moved);
     Ok(())

@@ -118,7 +118,7 @@ fn push(call: &mut Call<'_>, words: Words<'_>, end: End) -> Result<(), Refusal> 
 
 /// Adds items at an end of a list and returns their number.
 fn push_items(call: &mut Call<'_>, key: &[u8], new: &[&[u8]], end: End) -> Result<usize, Refusal> {
-    call.change_part(
+    let length = call.change_part(
         key,
         fresh,
         |value| {
@@ -127,7 +127,9 @@ fn push_items(call: &mut Call<'_>, key: &[u8], new: &[&[u8]], end: End) -> Resul
             Ok(Effect::Changed(items.len()))
         },
         |_, note| note(end.pushed(new)),
-    )
+    )?;
+    call.count_elements(new.len());
+    Ok(length)
 }
 
 fn push_where_there(call: &mut Call<'_>, words: Words<'_>, end: End) -> Result<(), Refusal> {
@@ -239,11 +241,13 @@ pub(super) fn move_item(
         )?;
         return Ok(Some(item));
     }
+    let before = call.shared.watched.changes;
     let taken = take(call, source, from, 1)?;
     let Some(item) = taken.and_then(|mut taken| taken.pop()) else {
         return Ok(None);
     };
     push_items(call, target, &[&*item], to)?;
+    call.count_as(before, 1);
     Ok(Some(item))
 }
 
@@ -259,7 +263,8 @@ fn lrange(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 
 fn ltrim(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let (start, end) = (integer(words[2])?, integer(words[3])?);
-    call.change_part(
+    let before = call.shared.watched.changes;
+    let (front, back) = call.change_part(
         words[1],
         fresh,
         |value| {
@@ -283,6 +288,7 @@ fn ltrim(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             }
         },
     )?;
+    call.count_as(before, front + back);
     call.reply().ok();
     Ok(())
 }

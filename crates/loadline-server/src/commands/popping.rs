@@ -24,6 +24,7 @@ pub(super) fn take<T>(
         Ok(Effect::of(!taken.is_empty(), taken))
     };
     let taken = call.change_part(key, fresh, change, note)?;
+    call.count_elements(taken.len());
     Ok(was_there.then_some(taken))
 }
 

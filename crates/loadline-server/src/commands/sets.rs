@@ -118,6 +118,7 @@ fn sadd(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         },
         |_, note| note(Edit::AddMembers(&words[2..])),
     )?;
+    call.count_elements(added);
     call.reply().count(added);
     Ok(())
 }
@@ -136,6 +137,7 @@ fn srem(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         },
         |_, note| note(Edit::RemoveMembers(&words[2..])),
     )?;
+    call.count_elements(removed);
     call.reply().count(removed);
     Ok(())
 }
@@ -171,6 +173,7 @@ fn spop(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
             note(Edit::RemoveMembers(&taken));
         },
     )?;
+    call.count_elements(taken.len());
     let mut reply = call.reply();
     if wanted.is_none() {
         reply.maybe(taken.first().map(Vec::as_slice));

@@ -215,5 +215,6 @@ fn store(call: &mut Call<'_>, target: &[u8], result: &[Option<Vec<u8>>]) {
         }
         call.put(target, Entry::lasting(Value::List(items)));
     }
+    call.count_elements(result.len());
     call.reply().count(result.len());
 }

@@ -286,6 +286,7 @@ impl<'w> Search<'w> {
             set_score(&mut set, &one.member, score, &call.shared.settings);
         }
         store(call, target, set);
+        call.count_elements(found.len());
     }
 }
 

@@ -64,14 +64,14 @@ fn pfadd(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     }
     let mut corrupt = None;
     let mut add = |bytes: &mut Vec<u8>, places: &mut Vec<usize>| {
-        let mut is_changed = before.is_none();
+        let mut changed = usize::from(before.is_none());
         for element in elements {
             let (register, value) = estimate::place(element);
             match sketch::raise(bytes, register, value, most_sparse) {
                 Ok(Raised::No) => {}
-                Ok(Raised::Sparse) => is_changed = true,
+                Ok(Raised::Sparse) => changed += 1,
                 Ok(Raised::Dense(place)) => {
-                    is_changed = true;
+                    changed += 1;
                     places.push(place);
                 }
                 // Members added before stay, as in Redis.
@@ -81,18 +81,18 @@ fn pfadd(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
                 }
             }
         }
-        if is_changed {
+        if changed > 0 {
             sketch::outdate_estimate(bytes);
         }
-        is_changed
+        changed
     };
-    let is_changed = if before == Some(Encoding::Dense) {
-        let (is_changed, _) = call.change_part(
+    let changed = if before == Some(Encoding::Dense) {
+        let (changed, _) = call.change_part(
             key,
             fresh,
             |value| {
                 let (bytes, mut places) = (bytes_of(value)?, Vec::new());
-                let is_changed = add(bytes, &mut places);
+                let changed = add(bytes, &mut places);
                 // A register can end in the byte behind the one in which it begins.
                 let pairs = places.iter().map(|place| {
                     let end = bytes.len().min(place + 2);
@@ -100,7 +100,7 @@ fn pfadd(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
                 });
                 let header = (0, bytes[..HEADER].to_vec());
                 let parts: Vec<(usize, Vec<u8>)> = pairs.chain([header]).collect();
-                Ok(Effect::of(is_changed, (is_changed, parts)))
+                Ok(Effect::of(changed > 0, (changed, parts)))
             },
             |(_, parts), note| {
                 for (place, bytes) in parts {
@@ -108,17 +108,18 @@ fn pfadd(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
                 }
             },
         )?;
-        is_changed
+        changed
     } else {
         call.change(key, fresh, |value| {
-            let is_changed = add(bytes_of(value)?, &mut Vec::new());
-            Ok(Effect::of(is_changed, is_changed))
+            let changed = add(bytes_of(value)?, &mut Vec::new());
+            Ok(Effect::of(changed > 0, changed))
         })?
     };
+    call.count_elements(changed);
     match corrupt {
         Some(error) => Err(error.into()),
         None => {
-            call.reply().flag(is_changed);
+            call.reply().flag(changed > 0);
             Ok(())
         }
     }

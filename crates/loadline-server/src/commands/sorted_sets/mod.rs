@@ -253,6 +253,7 @@ pub(super) fn zadd(call: &mut Call<'_>, words: Words<'_>, increments: bool) -> R
         },
         |done, note| note(Edit::SetScores(&done.changed)),
     )?;
+    call.count_elements(done.changed.len());
     let mut reply = call.reply();
     if options.increments {
         reply.maybe_double(done.score);
@@ -277,6 +278,7 @@ fn zrem(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
         },
         |_, note| note(Edit::RemoveScored(&words[2..])),
     )?;
+    call.count_elements(removed);
     call.reply().count(removed);
     Ok(())
 }

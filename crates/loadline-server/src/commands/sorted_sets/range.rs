@@ -322,6 +322,7 @@ fn remove(call: &mut Call<'_>, words: Words<'_>, by: By) -> Result<(), Refusal> 
             note(Edit::RemoveScored(&names));
         },
     )?;
+    call.count_elements(count);
     call.reply().count(count);
     Ok(())
 }

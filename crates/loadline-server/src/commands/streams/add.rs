@@ -184,11 +184,13 @@ fn new_id(stream: &Stream, given: Option<Given>, now: u64) -> Result<StreamId, R
 pub(super) fn xtrim(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let options = Options::parse(words, false)?;
     let limits = limits(&call.shared.settings);
+    let before = call.shared.watched.changes;
     let gone = edit(call, words[1], Seen::ByWatchers, |changes| {
         let plan = options.trim(changes.stream, limits);
         trim(changes, plan);
         Ok(plan.entries)
     })?;
+    call.count_as(before, gone as usize);
     call.reply().integer(gone as i64);
     Ok(())
 }

@@ -120,8 +120,9 @@ impl<'w> Changes<'_, 'w> {
         Ok(self.stream.group(name).ok_or("ERR no such group")?)
     }
 
-    /// Notes that a consumer has sent a command. If that is all, it is not worth a record in the log.
-    fn see(&mut self, group: &'w [u8], consumer: &'w [u8], seen_ms: u64) {
+    /// Notes that a consumer has sent a command, and returns whether it is new. If it is not, that is not worth a record in the
+    /// log.
+    fn see(&mut self, group: &'w [u8], consumer: &'w [u8], seen_ms: u64) -> bool {
         let is_known = self
             .stream
             .group(group)
@@ -136,6 +137,7 @@ impl<'w> Changes<'_, 'w> {
         } else {
             self.perform(edit);
         }
+        !is_known
     }
 }
 
@@ -161,7 +163,7 @@ fn edit<'w, R>(
         Effect::Same((result, _)) => return Ok(result),
         Effect::Changed(changed) => changed,
     };
-    let database = call.session.database;
+    let (database, before) = (call.session.database, call.shared.watched.changes);
     if seen == Seen::ByWatchers {
         call.shared.watched.touch(database, key);
     }
@@ -179,7 +181,17 @@ fn edit<'w, R>(
         let watched = &mut call.shared.watched;
         watched.note_what(database, key, What::Of(Class::STREAM, event));
     }
+    call.count_as(before, edits.iter().map(counted).sum());
     Ok(result)
+}
+
+/// The number of changes that Redis counts for one. It counts the entries that XTRIM removes, and not those that XADD does.
+fn counted(edit: &StreamEdit<'_>) -> usize {
+    match edit {
+        StreamEdit::Trim { .. } => 0,
+        StreamEdit::Delete(ids) | StreamEdit::Acknowledge { ids, .. } => ids.len(),
+        _ => 1,
+    }
 }
 
 /// The event of a change, for keyspace notifications. A group is set by two commands.

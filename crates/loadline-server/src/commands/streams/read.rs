@@ -311,15 +311,20 @@ fn read_one(
     };
     let (now, protocol) = (call.now(), call.protocol());
     let needs_no_ack = request.needs_no_ack;
-    edit(call, key, Seen::ByNone, |changes| {
-        changes.see(group, consumer, now);
+    let before = call.shared.watched.changes;
+    let is_new = edit(call, key, Seen::ByNone, |changes| {
+        let is_new = changes.see(group, consumer, now);
         match position {
             After::Id(id) => {
                 read_pending(changes, (group, consumer), id, count, now, (out, protocol))
             }
             After::Delivered => deliver(changes, (group, consumer), count, now, needs_no_ack, out),
-        }
-    })
+        }?;
+        Ok(is_new)
+    })?;
+    // A stream counts once, and so does a new consumer.
+    call.count_as(before, 1 + usize::from(is_new));
+    Ok(())
 }
 
 /// Reads entries that were delivered to the consumer before, which counts as another delivery.
