@@ -228,6 +228,20 @@ fn memory_of_scripts_is_limited() {
     let reply = send(&mut stream, &["EVAL", script, "0"]);
     assert!(reply.contains("not enough memory"), "{reply}");
     assert_eq!(send(&mut stream, &["EVAL", "return 7", "0"]), ":7\r\n");
+    // Replies of commands have no room either, whatever they become and wherever the script catches that.
+    send(&mut stream, &["SET", "k", &"x".repeat(4 << 20)]);
+    for script in [
+        "local t = {} while true do t[#t + 1] = redis.call('getrange', KEYS[1], #t, -1) end",
+        "local t = {} while true do t[#t + 1] = redis.call('mget', KEYS[1], #t)[1] .. #t end",
+        "local t = {} while true do t[#t + 1] = redis.call('echo', string.rep(#t, 100000)) end",
+        "local t, ok, text = {}, true while ok do ok, text = pcall(redis.call, 'getrange', KEYS[1], #t, -1) t[#t + 1] = text end t = nil error(text)",
+        "local t = {} coroutine.wrap(function() while true do t[#t + 1] = redis.call('getrange', KEYS[1], #t, -1) end end)()",
+    ] {
+        let reply = send(&mut stream, &["EVAL", script, "1", "k"]);
+        assert!(reply.contains("not enough memory"), "{script}: {reply}");
+        let length = ["EVAL", "return #redis.call('get', KEYS[1])", "1", "k"];
+        assert_eq!(send(&mut stream, &length), ":4194304\r\n", "{script}");
+    }
 }
 
 /// Neither in its own run nor in those of others.

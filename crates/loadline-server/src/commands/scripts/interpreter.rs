@@ -249,6 +249,13 @@ impl Interpreter {
             renewed.map_err(|error| failure::fatal(name, &error))?;
             return Err(failure::ended(name, self.progress.ended_at()).into());
         }
+        let has_failed = !matches!(outcome, Ok((true, _)));
+        if has_failed && self.lua.used_memory() > MEMORY_BYTES / 2 {
+            // Lua 5.1 does not collect its garbage when it has no memory left, so the next script would fail too.
+            self.lua
+                .gc_collect()
+                .map_err(|error| failure::fatal(name, &error))?;
+        }
         match outcome.map_err(|error| failure::fatal(name, &error))? {
             (true, value) => Ok(value),
             (false, error) => Err(failure::failed(name, &error)),
