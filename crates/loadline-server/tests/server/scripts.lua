@@ -333,6 +333,7 @@ return redis.pcall('object', 'nosuch', 'k1')
 return redis.pcall('object', 'freq')
 return redis.pcall('object', 'help', 'k1')
 -- Words and answers in place.
+return {rawget(_G, 'newproxy') == nil, pcall(function() return newproxy end)}
 local words = {'rpush', KEYS[1]} for i = 1, 14 do words[#words + 1] = i end return redis.call(unpack(words))
 local words = {'rpush', KEYS[1]} for i = 1, 15 do words[#words + 1] = 'a' .. i end return redis.call(unpack(words))
 local words = {'rpush', KEYS[1]} for i = 1, 300 do words[#words + 1] = i / 7 end return redis.call(unpack(words))

@@ -14,7 +14,8 @@
 //!   Lua. The function of mlua continues a panic, as it does with those of all other functions.
 //! - The words are strings on the stack, where they stay until the function returns, and Lua moves no string. Commands do not
 //!   run Lua.
-//! - The bytes of an answer are in the output of the commands, which only the next command changes.
+//! - The bytes of an answer are in the output of the commands, which only the next command changes. Lua can collect garbage before it
+//!   copies them, but that executes no command: tables have no finalizers in Lua 5.1, and scripts have no `newproxy`.
 //! - Lua has `LUA_MINSTACK` (20) free places on the stack for a function that it calls. Three are used.
 #![expect(
     unsafe_code,
