@@ -25,7 +25,7 @@ fn main() {
     println!("cargo::rustc-env=LOADLINE_FEATURES={features}");
     // The lines of the standard library and of our server, which profiles of it show.
     if std::env::var("PROFILE").is_ok_and(|profile| profile == "release") {
-        println!("cargo::rustc-link-arg-bins=-Wl,--compress-debug-sections=zlib");
+        println!("cargo::rustc-link-arg-bins=-Wl,-O2,--compress-debug-sections=zlib");
     }
 }
 
