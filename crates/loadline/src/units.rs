@@ -3,7 +3,7 @@
 //! A bare number where a unit is needed is refused: `--duration 10` could mean anything.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use loadline_load::keys::KeyDist;
 use loadline_load::values::ValueSize;
@@ -214,6 +214,11 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
         Some((unit, name)) => format!("{}{name}", bytes / unit),
         None => format!("{bytes}B"),
     }
+}
+
+/// The current time as RFC 3339 in UTC, with nanoseconds. Later times sort after earlier ones as text.
+pub(crate) fn now_text() -> String {
+    humantime::format_rfc3339_nanos(SystemTime::now()).to_string()
 }
 
 /// A duration in the largest unit that it is a multiple of.

@@ -222,7 +222,7 @@ pub(crate) fn record<'s>(
 fn header(run_id: &str, seed: u64, plan: serde_json::Value) -> Run {
     Run {
         id: run_id.to_owned(),
-        started_at: jiff::Timestamp::now().to_string(),
+        started_at: crate::units::now_text(),
         command: secret::command_line(std::env::args_os()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed,

@@ -55,7 +55,7 @@ pub(super) fn run(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     let Some(shell) = Shell::start_unless_dry(&args.plan, &args.display, &description)? else {
         return Ok(ExitCode::SUCCESS);
     };
-    let (begun, started_at) = (Instant::now(), jiff::Timestamp::now().to_string());
+    let (begun, started_at) = (Instant::now(), crate::units::now_text());
     let mut comparisons = Comparisons::new(&plan, &injected);
     let mut counted = work::Comparisons::new(&plan, &injected);
     let timed = comparisons.run(runs, limit, &shell);
