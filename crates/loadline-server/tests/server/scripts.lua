@@ -363,3 +363,21 @@ return {redis.acl_check_cmd('set', 'x', 1), redis.acl_check_cmd('get', 'x')}
 return redis.acl_check_cmd()
 return redis.acl_check_cmd('nosuch')
 return redis.acl_check_cmd({})
+-- Errors that are caught.
+local ok, text = pcall(error, {err = 'MY own'}) return {ok, type(text), text}
+local ok, text = pcall(error, {err = 7}) return {ok, type(text), text}
+local ok, text = pcall(error, {err = {}}) return {ok, type(text)}
+local ok, text = pcall(error, {}) return {ok, type(text)}
+local ok, text = pcall(error, setmetatable({}, {__index = function() return 'MY computed' end})) return {ok, type(text), text}
+local ok, text = pcall(error) return {ok, type(text)}
+local ok, seen = xpcall(function() return redis.call('get') end, function(e) return e end) return {ok, type(seen), seen.err}
+local ok, seen = xpcall(function() return redis.call('get') end, function(e) local n = {} for k, v in pairs(e) do n[#n + 1] = k .. '=' .. tostring(v) end table.sort(n) return n end) return seen
+local ok, seen = xpcall(function() return redis.call('incr', KEYS[1], 1) end, function(e) return e end) return seen
+local ok, seen = xpcall(function() return redis.acl_check_cmd('nosuch') end, function(e) return e end) return {type(seen), seen.err}
+local ok, text = pcall(function() local x = redis.call('get') return x end) return text
+local ok, text = pcall(function() redis.call('get', 1, 2) end) error(text)
+local ok, seen = xpcall(function() redis.call('get', 1, 2) end, function(e) return e end) error(seen)
+local co = coroutine.wrap(function() return redis.call('nosuch') end) return co()
+local co = coroutine.wrap(function() return redis.call('get') end) return {pcall(co)}
+local f = function() return redis.call('get') end return f()
+local function deep(n) if n == 0 then redis.call('get') end deep(n - 1) return 1 end return deep(20)

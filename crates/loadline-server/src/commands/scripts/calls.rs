@@ -30,9 +30,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use mlua::{Function, Lua, MultiValue, Table, Value, ffi, lua_CFunction, lua_State};
 use scoped_tls_hkt::scoped_thread_local;
 
+use super::convert;
 use super::failure::Refused;
 use super::libraries::number::shown;
-use super::{convert, failure};
 use crate::commands::Words;
 
 /// Up to this number of words, a call allocates no list of them.
@@ -110,13 +110,14 @@ pub(super) fn add_to(lua: &Lua, redis: &Table) -> mlua::Result<()> {
         }
         with_commands(|commands| commands.kept(lua))?
     };
-    let raise = lua.create_function(move |lua, _: MultiValue| {
-        let reply = kept(lua)?;
-        reply.map_err(failure::of_command)
+    // The second result is whether the first one is an error to raise.
+    let raise = lua.create_function(move |lua, _: MultiValue| match kept(lua)? {
+        Ok(reply) => Ok((reply, false)),
+        Err(refused) => Ok((convert::refused(lua, &refused)?, true)),
     })?;
-    let give = lua.create_function(move |lua, _: MultiValue| {
-        let reply = kept(lua)?;
-        reply.or_else(|refused| convert::refused(lua, &refused))
+    let give = lua.create_function(move |lua, _: MultiValue| match kept(lua)? {
+        Ok(reply) => Ok((reply, false)),
+        Err(refused) => Ok((convert::refused(lua, &refused)?, false)),
     })?;
     redis.raw_set("call", function(lua, execute, &raise)?)?;
     redis.raw_set("pcall", function(lua, execute, &give)?)?;
@@ -151,7 +152,7 @@ unsafe extern "C-unwind" fn check(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Pushes the result of the running function, and returns that there is one.
+/// Pushes the result of the running function, and returns that there is one; or raises the error of its command.
 ///
 /// # Safety
 /// The running function has an upvalue that is a function, no frame up to it has a value with a destructor, and `answer` is of the last
@@ -172,7 +173,13 @@ unsafe fn finished(state: *mut lua_State, answer: Answer) -> c_int {
             Answer::Nil => ffi::lua_pushnil(state),
             Answer::Kept => {
                 ffi::lua_pushvalue(state, ffi::lua_upvalueindex(1));
-                ffi::lua_call(state, 0, 1);
+                ffi::lua_call(state, 0, 2);
+                let is_raised = ffi::lua_toboolean(state, -1) != 0;
+                ffi::lua_settop(state, -2);
+                if is_raised {
+                    // mlua would make an object with a traceback of it, which takes longer than the command.
+                    ffi::lua_error(state);
+                }
             }
         }
     }

@@ -15,8 +15,6 @@ struct Failure {
     text: Vec<u8>,
     /// Whether the text is a reply, with a code in front.
     is_reply: bool,
-    /// Whether the statistics have the error already.
-    is_counted: bool,
 }
 
 /// The field of errors that the statistics have already, as Redis calls it.
@@ -57,18 +55,9 @@ impl std::error::Error for Failure {}
 
 /// An error with the text of a reply.
 pub(super) fn reply(text: impl Into<Vec<u8>>) -> mlua::Error {
-    of_command(Refused {
-        text: text.into(),
-        is_counted: false,
-    })
-}
-
-/// The error of a command that a script called.
-pub(super) fn of_command(refused: Refused) -> mlua::Error {
     mlua::Error::external(Failure {
-        text: refused.text,
+        text: text.into(),
         is_reply: true,
-        is_counted: refused.is_counted,
     })
 }
 
@@ -85,7 +74,6 @@ pub(super) fn of_library(lua: &Lua, text: &str) -> mlua::Error {
     mlua::Error::external(Failure {
         text: (place.unwrap_or_default() + text).into_bytes(),
         is_reply: false,
-        is_counted: false,
     })
 }
 
@@ -135,9 +123,6 @@ fn described(lua: &Lua, error: Value) -> mlua::Result<Table> {
         };
         let table = lua.create_table_with_capacity(0, 4)?;
         table.raw_set("err", lua.create_string(text)?)?;
-        if is_counted(&error) {
-            table.raw_set(COUNTED, true)?;
-        }
         table
     };
     if let Some((source, line)) = whereabouts(lua, 2) {
@@ -149,13 +134,9 @@ fn described(lua: &Lua, error: Value) -> mlua::Result<Table> {
 
 /// Whether the statistics have an error already that was raised, or that is a table.
 pub(super) fn is_counted(error: &Value) -> bool {
-    match error {
-        Value::Error(raised) => raised
-            .downcast_ref::<Failure>()
-            .is_some_and(|failure| failure.is_counted),
-        Value::Table(table) => table.raw_get(COUNTED).unwrap_or(false),
-        _ => false,
-    }
+    error
+        .as_table()
+        .is_some_and(|table| table.raw_get(COUNTED).unwrap_or(false))
 }
 
 /// The source and the line of the innermost function of a script.

@@ -82,10 +82,15 @@ function visible.rawget(target, key)
   return rawget(behind[target] or target, key)
 end
 
--- Errors of the server are strings for scripts that catch them.
+-- Scripts that catch errors see those of the server as strings. Of a table with a text, pcall shows the text.
 local function caught(is_done, ...)
   if is_done then return true, ... end
-  return false, server.text((...))
+  local failure = ...
+  if type(failure) == "table" then
+    local text = failure.err
+    if type(text) == "string" or type(text) == "number" then return false, text end
+  end
+  return false, server.text(failure)
 end
 function visible.pcall(...)
   return caught(pcall(...))
