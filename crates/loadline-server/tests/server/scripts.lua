@@ -381,3 +381,10 @@ local co = coroutine.wrap(function() return redis.call('nosuch') end) return co(
 local co = coroutine.wrap(function() return redis.call('get') end) return {pcall(co)}
 local f = function() return redis.call('get') end return f()
 local function deep(n) if n == 0 then redis.call('get') end deep(n - 1) return 1 end return deep(20)
+local co = coroutine.create(function() return cjson.decode('{') end) local _, seen = coroutine.resume(co) return type(seen)
+local co = coroutine.create(function() return redis.sha1hex() end) local _, seen = coroutine.resume(co) return {type(seen), type(seen) == 'table' and seen.err}
+local _, seen = xpcall(function() return redis.sha1hex() end, function(e) return e end) return {type(seen), type(seen) == 'table' and seen.err}
+local _, seen = xpcall(function() return cjson.decode('{') end, function(e) return e end) return type(seen)
+local _, seen = pcall(redis.sha1hex) return seen
+local _, seen = pcall(redis.log) return seen
+local co = coroutine.create(function() error({err = 'MY own'}) end) local _, seen = coroutine.resume(co) return seen

@@ -82,19 +82,23 @@ pub(super) fn of_library(lua: &Lua, text: &str) -> mlua::Error {
 /// # Errors
 /// If Lua has no memory.
 pub(super) fn register(lua: &Lua, server: &Table) -> mlua::Result<()> {
-    server.set("text", lua.create_function(caught)?)?;
+    server.set("caught", lua.create_function(caught)?)?;
     server.set("failure", lua.create_function(described)?)
 }
 
-/// An error as scripts see it that catch it.
+/// An error as scripts see it that catch it: a table for the text of a reply, and else a string.
 fn caught(lua: &Lua, error: Value) -> mlua::Result<Value> {
-    match &error {
-        Value::Error(raised) => {
-            let (text, _) = text_of(raised);
-            Ok(Value::String(lua.create_string(text)?))
-        }
-        _ => Ok(error),
+    let Value::Error(raised) = &error else {
+        return Ok(error);
+    };
+    let (text, is_reply) = text_of(raised);
+    let text = lua.create_string(text)?;
+    if !is_reply {
+        return Ok(Value::String(text));
     }
+    let table = lua.create_table_with_capacity(0, 1)?;
+    table.raw_set("err", text)?;
+    Ok(Value::Table(table))
 }
 
 fn text_of(error: &mlua::Error) -> (Vec<u8>, bool) {

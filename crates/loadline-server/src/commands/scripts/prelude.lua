@@ -82,29 +82,29 @@ function visible.rawget(target, key)
   return rawget(behind[target] or target, key)
 end
 
--- Scripts that catch errors see those of the server as strings. Of a table with a text, pcall shows the text.
+-- Scripts that catch errors see those of the server as tables or strings. Of a table with a text, pcall shows the text.
 local function caught(is_done, ...)
   if is_done then return true, ... end
-  local failure = ...
+  local failure = server.caught((...))
   if type(failure) == "table" then
     local text = failure.err
     if type(text) == "string" or type(text) == "number" then return false, text end
   end
-  return false, server.text(failure)
+  return false, failure
 end
 function visible.pcall(...)
   return caught(pcall(...))
 end
 local resume = library.coroutine.resume
 local function resumed(is_done, ...)
-  if is_done or type((...)) ~= "userdata" then return is_done, ... end
-  return false, server.failure((...))
+  if is_done then return true, ... end
+  return false, server.caught((...))
 end
 function library.coroutine.resume(...)
   return resumed(resume(...))
 end
 function visible.xpcall(call, handle)
-  return xpcall(call, function(failure) return handle(server.text(failure)) end)
+  return xpcall(call, function(failure) return handle(server.caught(failure)) end)
 end
 
 local loadstring = loadstring
