@@ -2,6 +2,11 @@
 //!
 //! A message is encoded once for all subscribers of a protocol. Their mailboxes share it, and connections write it from
 //! there to their sockets, so that it is not copied for each subscriber.
+//!
+//! A write to a socket takes longer than everything else that a message takes. So each turn of the event loop writes to a part
+//! of the subscribers that have messages, the one that has waited longest first: a publisher gets its reply after a part
+//! of the writes, and what it publishes meanwhile leaves in the same writes. Without other work, one turn
+//! follows the other.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,6 +24,13 @@ type Name = Arc<[u8]>;
 
 /// The number of a mailbox.
 pub(crate) type Slot = usize;
+
+/// Parts in which the messages of many subscribers are written.
+const PARTS: usize = 16;
+/// The least number of subscribers in a part.
+const SMALLEST_PART: usize = 64;
+/// The most bytes of messages of a subscriber that wait for its part.
+pub(crate) const MOST_POSTED: u64 = 256 << 10;
 
 /// Something to subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +79,8 @@ pub(crate) struct Mailbox {
     written: usize,
     /// Bytes of all messages that are not written.
     bytes: usize,
+    /// Bytes of the messages since it is listed.
+    posted: u64,
     /// Whether it is among those with new messages.
     is_listed: bool,
     /// Whether the limit of the output was reached. All messages are dropped, and the connection must be closed.
@@ -128,6 +142,7 @@ impl Mailbox {
             return;
         }
         self.bytes += message.bytes.len();
+        self.posted += message.bytes.len() as u64;
         self.messages.push_back(Arc::clone(message));
         if most > 0 && self.held_bytes() as u64 >= most {
             *self = Self {
@@ -194,8 +209,10 @@ pub(crate) struct PubSub {
     subscribers: [HashMap<Name, BTreeSet<Slot>>; 3],
     mailboxes: Vec<Mailbox>,
     free: Vec<Slot>,
-    /// Mailboxes with new messages.
-    listed: Vec<Slot>,
+    /// Mailboxes with new messages, in the order of their first ones.
+    listed: VecDeque<Slot>,
+    /// Whether one of them has as many bytes of new messages as may wait.
+    is_urgent: bool,
     sum: Arc<AtomicUsize>,
 }
 
@@ -299,8 +316,10 @@ impl PubSub {
         let mut post = Post {
             mailboxes: &mut self.mailboxes,
             listed: &mut self.listed,
+            is_urgent: &mut self.is_urgent,
             sum: &self.sum,
             most: limit.hard,
+            most_posted: most_posted(limit),
             own,
             receivers: 0,
         };
@@ -324,12 +343,32 @@ impl PubSub {
         post.receivers
     }
 
-    /// Takes the connections out that have new messages.
-    pub(crate) fn take_listed(&mut self) -> impl Iterator<Item = u64> {
+    /// Whether connections have new messages.
+    pub(crate) fn has_listed(&self) -> bool {
+        !self.listed.is_empty()
+    }
+
+    /// The number of connections with new messages that are to be written to at the end of this turn.
+    pub(crate) fn due(&self) -> usize {
+        let listed = self.listed.len();
+        if self.is_urgent {
+            listed
+        } else {
+            SMALLEST_PART.max(listed / PARTS)
+        }
+    }
+
+    /// Takes out at most `most` connections that have new messages.
+    pub(crate) fn take_listed(&mut self, most: usize) -> impl Iterator<Item = u64> {
+        let count = most.min(self.listed.len());
+        if count == self.listed.len() {
+            self.is_urgent = false;
+        }
         let mailboxes = &mut self.mailboxes;
-        self.listed.drain(..).map(|slot| {
+        self.listed.drain(..count).map(|slot| {
             let mailbox = &mut mailboxes[slot];
             mailbox.is_listed = false;
+            mailbox.posted = 0;
             mailbox.id
         })
     }
@@ -351,12 +390,22 @@ impl PubSub {
     }
 }
 
+/// The most bytes of messages that wait for their part: a limit of the output is for those that do not read.
+fn most_posted(limit: OutputLimit) -> u64 {
+    match limit.hard {
+        0 => MOST_POSTED,
+        hard => MOST_POSTED.min(hard / 4),
+    }
+}
+
 /// A message on its way to its subscribers.
 struct Post<'p> {
     mailboxes: &'p mut [Mailbox],
-    listed: &'p mut Vec<Slot>,
+    listed: &'p mut VecDeque<Slot>,
+    is_urgent: &'p mut bool,
     sum: &'p Arc<AtomicUsize>,
     most: u64,
+    most_posted: u64,
     own: Option<Slot>,
     receivers: usize,
 }
@@ -388,9 +437,10 @@ impl Post<'_> {
                 continue;
             }
             mailbox.push(message, self.most);
+            *self.is_urgent |= mailbox.posted >= self.most_posted;
             if !mailbox.is_listed {
                 mailbox.is_listed = true;
-                self.listed.push(*slot);
+                self.listed.push_back(*slot);
             }
         }
     }
@@ -418,7 +468,7 @@ mod tests {
         let text = [b'x'; 100_000];
         let sent = pubsub.publish(Kind::Channel, (b"c", &text), None, UNLIMITED, |_| {});
         assert_eq!(sent, 1_000);
-        assert_eq!(pubsub.take_listed().count(), 1_000);
+        assert_eq!(pubsub.take_listed(usize::MAX).count(), 1_000);
         let once = pubsub.message_bytes();
         assert!((100_000..101_000).contains(&once), "{once}");
         for own in &clients {

@@ -1,109 +1,12 @@
-//! Replies that are held back until the log has reached the disk. The tests drive the event loop turn by turn, over unix
-//! sockets, where what was written can be read at once.
+//! Replies that are held back until the log has reached the disk.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
+use super::rig::{Rig, said};
 use super::*;
 use crate::Durability;
-use crate::listen::Listen;
-
-/// A server whose syncs hang from [`hang`](Self::hang) on.
-struct Rig {
-    server: Server,
-    dir: tempfile::TempDir,
-    events: Vec<epoll::Event>,
-    buffer: Vec<u8>,
-}
-
-impl Rig {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let config = ServerConfig {
-            listen: vec![Listen::Unix(dir.path().join("socket"))],
-            dir: Some(dir.path().join("data")),
-            durability: Durability::Always,
-            ..ServerConfig::default()
-        };
-        Self {
-            server: Server::bind(config).unwrap(),
-            dir,
-            events: Vec::with_capacity(EVENTS),
-            buffer: vec![0; READ_BYTES],
-        }
-    }
-
-    /// One that hangs after a first write, with a connection.
-    fn hanging() -> (Self, UnixStream) {
-        let mut rig = Self::new();
-        let mut stream = rig.connect();
-        rig.send(&mut stream, "SET k old");
-        rig.until_said(&mut stream, "+OK\r\n");
-        rig.hang();
-        (rig, stream)
-    }
-
-    fn connect(&mut self) -> UnixStream {
-        let stream = UnixStream::connect(self.dir.path().join("socket")).unwrap();
-        stream.set_nonblocking(true).unwrap();
-        let before = self.server.shared.next_id;
-        while self.server.shared.next_id == before {
-            self.turn();
-        }
-        stream
-    }
-
-    fn turn(&mut self) {
-        self.server
-            .turn(&AtomicBool::new(false), &mut self.events, &mut self.buffer)
-            .unwrap();
-    }
-
-    /// Sends a line, which is read in one turn.
-    fn send(&mut self, stream: &mut UnixStream, line: &str) {
-        stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
-        self.turn();
-    }
-
-    fn until_said(&mut self, stream: &mut UnixStream, expected: &str) {
-        let mut text = said(stream);
-        while text != expected {
-            assert!(expected.starts_with(&text), "{text}");
-            self.turn();
-            text += &said(stream);
-        }
-    }
-
-    fn persistence(&mut self) -> &mut Persistence {
-        self.server.shared.persistence.as_mut().unwrap()
-    }
-
-    /// No sync reaches further than what is written now.
-    fn hang(&mut self) {
-        let persistence = self.persistence();
-        persistence.hangs_at = Some(persistence.log.position());
-    }
-
-    /// The sync ends.
-    fn go_on(&mut self) {
-        let persistence = self.persistence();
-        persistence.log.sync().unwrap();
-        persistence.hangs_at = None;
-        self.server.answer();
-    }
-}
-
-/// The bytes that have arrived. The end of the stream is shown as `(end)`.
-fn said(stream: &mut UnixStream) -> String {
-    let mut bytes = Vec::new();
-    let end = match stream.read_to_end(&mut bytes) {
-        Ok(_) => "(end)",
-        Err(error) if error.kind() == ErrorKind::WouldBlock => "",
-        Err(error) => panic!("{error}"),
-    };
-    String::from_utf8(bytes).unwrap() + end
-}
 
 #[test]
 fn dependent_reply_waits_for_the_sync_of_the_change() {
@@ -154,7 +57,7 @@ fn sync_releases_what_it_covers_and_no_more() {
     rig.send(&mut first, "GET b");
     rig.persistence().log.sync().unwrap();
     rig.persistence().hangs_at = Some(covered);
-    rig.server.answer();
+    rig.server.answer(false);
     assert_eq!(said(&mut first), "+OK\r\n");
     assert_eq!(said(&mut second), "");
     rig.go_on();

@@ -5,6 +5,10 @@ mod clients;
 mod held;
 mod net;
 mod pages;
+#[cfg(test)]
+mod posted;
+#[cfg(test)]
+mod rig;
 mod waiting;
 
 use std::cell::RefCell;
@@ -168,9 +172,11 @@ impl Server {
                 return Err(failure);
             }
         }
-        if !self.held.is_empty() && !self.shared.abandons_script {
-            self.shared.sync();
-            self.answer();
+        if !self.shared.abandons_script {
+            if !self.held.is_empty() {
+                self.shared.sync();
+            }
+            self.answer(true);
         }
         // Without a log there is nothing to close.
         self.shared.close()?;
@@ -210,7 +216,7 @@ impl Server {
         if self.shared.abandons_script || self.shared.failure.is_some() {
             return Ok(());
         }
-        self.answer();
+        self.answer(false);
         self.sweep();
         self.shared.rewrite_some();
         Ok(())
@@ -231,7 +237,7 @@ impl Server {
             let left_ms = deadline.saturating_sub(wall_ms());
             sleep = sleep.min(Duration::from_millis(left_ms));
         }
-        if waiting.has_work() {
+        if waiting.has_work() || self.shared.pubsub.has_listed() {
             sleep = Duration::ZERO;
         }
         if !self.held.is_empty()
@@ -298,8 +304,9 @@ impl Server {
     }
 
     /// Writes the replies of a turn, with one write per connection. Writing them at the end lets a peer with
-    /// many connections wake up once instead of once per connection.
-    fn answer(&mut self) {
+    /// many connections wake up once instead of once per connection. The messages of many subscribers leave in parts, unless
+    /// the turn is the last one.
+    fn answer(&mut self, is_last: bool) {
         let first = self.net.listeners.len() as u64;
         if self.shared.watched.tracking.is_used() {
             self.post_notices();
@@ -307,7 +314,9 @@ impl Server {
         if self.shared.monitors.are_used() {
             self.show_commands();
         }
-        let receivers = self.shared.pubsub.take_listed();
+        let pubsub = &mut self.shared.pubsub;
+        let due = if is_last { usize::MAX } else { pubsub.due() };
+        let receivers = pubsub.take_listed(due);
         self.turn.extend(receivers.map(|id| first + id));
         if std::mem::take(&mut self.shared.is_reopened) {
             self.release_all();
