@@ -84,10 +84,35 @@ pub(crate) fn run<W: Send>(
     watch: Watch<'_>,
     work: impl Fn(&mut W, &Share<'_>) -> Result<Outcome, Error> + Sync,
 ) -> Result<Outcome, Error> {
+    run_tasks(tasks(workers, &work), block, overdue, control, watch)
+}
+
+/// One thread's work in a block. The threads of all subjects are started and joined by the same code, compiled once.
+pub(crate) type Task<'w, R> = Box<dyn FnOnce(&Share<'_>) -> R + Send + 'w>;
+
+/// The work of each worker.
+pub(crate) fn tasks<'w, W: Send, R>(
+    workers: &'w mut [W],
+    work: &'w (impl Fn(&mut W, &Share<'_>) -> R + Sync),
+) -> Vec<Task<'w, R>> {
+    let tasks = workers.iter_mut().map(|worker| {
+        let task: Task<'w, R> = Box::new(move |share| work(worker, share));
+        task
+    });
+    tasks.collect()
+}
+
+fn run_tasks(
+    tasks: Vec<Task<'_, Result<Outcome, Error>>>,
+    block: &Block,
+    overdue: Duration,
+    control: &Control,
+    watch: Watch<'_>,
+) -> Result<Outcome, Error> {
     block.check()?;
     let Watch::Cpus(target) = watch else {
         let _ = control.start.pass(&control.interrupt);
-        return run_from(Clock::start(), workers, block, overdue, control, work);
+        return run_from(Clock::start(), tasks, block, overdue, control);
     };
     let precision = match block.pacing {
         Pacing::Open { .. } => pauses::FINE,
@@ -101,7 +126,7 @@ pub(crate) fn run<W: Send>(
             Pacing::Closed => late.map_or(overdue, |_| Duration::ZERO),
         };
         let clock = Clock::start_at(overdue);
-        let outcome = run_from(clock, workers, block, overdue, control, work);
+        let outcome = run_from(clock, tasks, block, overdue, control);
         (outcome, clock)
     });
     let mut outcome = outcome?;
@@ -109,16 +134,15 @@ pub(crate) fn run<W: Send>(
     Ok(outcome)
 }
 
-fn run_from<W: Send>(
+fn run_from(
     clock: Clock,
-    workers: &mut [W],
+    tasks: Vec<Task<'_, Result<Outcome, Error>>>,
     block: &Block,
     overdue: Duration,
     control: &Control,
-    work: impl Fn(&mut W, &Share<'_>) -> Result<Outcome, Error> + Sync,
 ) -> Result<Outcome, Error> {
     let began = clock.began();
-    let threads = workers.len();
+    let threads = tasks.len();
     let board = Board::new(block.interval, threads);
     let board = match block.pacing {
         Pacing::Open { .. } => board.keeping(),
@@ -128,12 +152,11 @@ fn run_from<W: Send>(
         overdue,
         windows_ns: &[],
     };
-    let run = |(thread, worker)| {
-        let share = block.share((thread, threads), clock, &board, control, place);
-        work(worker, &share)
+    let run = |(thread, task): (usize, Task<'_, Result<Outcome, Error>>)| {
+        task(&block.share((thread, threads), clock, &board, control, place))
     };
     let parts: Vec<Result<Outcome, Error>> = std::thread::scope(|scope| {
-        let mut all = workers.iter_mut().enumerate();
+        let mut all = tasks.into_iter().enumerate();
         let first = all.next();
         let run = &run;
         let running: Vec<_> = all.map(|one| scope.spawn(move || run(one))).collect();

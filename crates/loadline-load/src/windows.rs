@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
 
 use crate::Error;
-use crate::block::{Block, Share, Timing};
+use crate::block::{Block, Share, Task, Timing, tasks};
 use crate::clock::Clock;
 use crate::meter::{Board, Control};
 use crate::outcome::{Interval, Outcome};
@@ -77,10 +77,28 @@ pub(crate) fn run<W: Send>(
     between: &mut dyn FnMut(),
     work: impl Fn(&mut W, &Share<'_>) -> Windows + Sync,
 ) -> Windows {
+    run_tasks(
+        tasks(workers, &work),
+        block,
+        place,
+        watched,
+        control,
+        between,
+    )
+}
+
+fn run_tasks(
+    tasks: Vec<Task<'_, Windows>>,
+    block: &Block,
+    place: Timing<'_>,
+    watched: Option<&TargetWaits>,
+    control: &Control,
+    between: &mut dyn FnMut(),
+) -> Windows {
     if let Err(error) = block.check() {
         return Windows::broken(error);
     }
-    let threads = workers.len();
+    let threads = tasks.len();
     let board = Board::new(block.interval, threads);
     let (parts, seen) = pauses::watch(pauses::FINE, watched, || {
         let place = Timing {
@@ -92,9 +110,9 @@ pub(crate) fn run<W: Send>(
         };
         let clock = Clock::start_at(place.overdue);
         let began = clock.began();
-        let run = |(thread, worker)| {
+        let run = |(thread, task): (usize, Task<'_, Windows>)| {
             let share = block.share((thread, threads), clock, &board, control, place);
-            let windows = work(worker, &share);
+            let windows = task(&share);
             if windows.error.is_some() {
                 board.abandon();
             }
@@ -110,7 +128,7 @@ pub(crate) fn run<W: Send>(
                     run(one)
                 })
             };
-            let all: Vec<_> = workers.iter_mut().enumerate().map(start).collect();
+            let all: Vec<_> = tasks.into_iter().enumerate().map(start).collect();
             drop(running);
             for end_ns in &place.windows_ns[..place.windows_ns.len() - 1] {
                 let left = Duration::from_nanos(end_ns.saturating_sub(clock.now_ns()));
