@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout, timeout_at};
 
 use super::batch::{Batch, Group, Next};
 use super::builder::{Builder, Plain};
-use super::plan::Plan;
+use super::plan::{Encoded, Plan};
 use super::replies::{Collected, Outcome};
 use super::scan::{Cursor, Page, Visit};
 use super::slot_of;
@@ -102,8 +102,9 @@ impl Cluster {
     /// slot are executed in their order.
     pub async fn run<Q: Request>(&self, request: Q) -> Q::Output {
         let hub = &self.shared;
-        let plan = |request: &Q, second_try| hub.plan(request, second_try);
-        hub.run(request, plan, |node| hub.connection(node)).await
+        let plan = |request| Plan::new(request, &hub.topology(), hub.turn());
+        let mut connect = |node: &Node| hub.connection(node);
+        hub.run(request, &plan, &mut connect).await
     }
 
     node_methods!();
@@ -233,23 +234,20 @@ impl Cluster {
 }
 
 impl Hub {
-    fn plan<Q: Request>(&self, request: &Q, second_try: bool) -> Result<Plan, Error> {
-        Plan::new(request, second_try, &self.topology(), self.turn())
-    }
-
-    /// Cuts a request by `plan` and sends it on the connections of `connect`.
+    /// Cuts a request by `plan` and sends it on the connections of `connect`. Only what depends on the type of the request
+    /// is compiled for each.
     pub(super) async fn run<Q: Request>(
         self: &Arc<Self>,
         request: Q,
-        plan: impl Fn(&Q, bool) -> Result<Plan, Error>,
-        mut connect: impl FnMut(&Node) -> Connection,
+        plan: &(dyn Fn(Encoded) -> Result<Plan, Error> + Sync),
+        connect: &mut (dyn FnMut(&Node) -> Connection + Send),
     ) -> Q::Output {
         let mut second_try = false;
         loop {
             // Nothing of the request is borrowed while it waits, so it need not be `Sync`.
-            let plan = plan(&request, second_try);
+            let plan = Encoded::of(&request, second_try).and_then(plan);
             let outcomes = match plan {
-                Ok(plan) => self.execute(&plan, &mut connect).await,
+                Ok(plan) => self.execute(&plan, connect).await,
                 Err(error) => return request.decode(&mut Failed(error)),
             };
             let output = request.decode(&mut Collected::new(outcomes));
@@ -264,7 +262,7 @@ impl Hub {
     async fn execute(
         self: &Arc<Self>,
         plan: &Plan,
-        connect: &mut impl FnMut(&Node) -> Connection,
+        connect: &mut (dyn FnMut(&Node) -> Connection + Send),
     ) -> Vec<Outcome> {
         let mut batch = Batch::new(plan, &self.plain.config, Instant::now());
         let mut waits = None;

@@ -15,6 +15,32 @@ use crate::args::Words;
 use crate::flags::{Flags, Meta};
 use crate::request::{Part, Request, Requests, Summary};
 
+/// The commands of a request, as they are sent to one node.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    wire: Vec<u8>,
+    parts: Vec<Part>,
+    /// Time that the server can wait on purpose.
+    wait: Duration,
+}
+
+impl Encoded {
+    /// Writes the commands of a request. The rest of a plan is the same for requests of all types.
+    ///
+    /// # Errors
+    /// The error of an argument, and `Usage` for a request without commands.
+    pub(crate) fn of<Q: Request>(request: &Q, second_try: bool) -> Result<Self, Error> {
+        let (mut wire, mut parts) = (Vec::new(), Vec::with_capacity(request.commands()));
+        let mut requests = Requests::noting(&mut wire, second_try, &mut parts);
+        request.encode(&mut requests);
+        let wait = requests.finish()?.wait;
+        if parts.is_empty() {
+            return Err(Error::Usage("the request has no commands"));
+        }
+        Ok(Self { wire, parts, wait })
+    }
+}
+
 /// A request cut into units.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -59,36 +85,22 @@ impl Plan {
     ///
     /// # Errors
     /// `Usage` for a request that a cluster cannot execute. Nothing of it was sent then.
-    pub(crate) fn new<Q: Request>(
-        request: &Q,
-        second_try: bool,
-        topology: &Topology,
-        turn: u64,
-    ) -> Result<Self, Error> {
-        let anywhere = topology.any_slot(turn);
-        Self::cut(request, second_try, topology, anywhere, false)
+    pub(crate) fn new(request: Encoded, topology: &Topology, turn: u64) -> Result<Self, Error> {
+        Self::cut(request, topology, topology.any_slot(turn), false)
     }
 
-    fn cut<Q: Request>(
-        request: &Q,
-        second_try: bool,
+    fn cut(
+        Encoded { wire, parts, wait }: Encoded,
         topology: &Topology,
         anywhere: u16,
         waits: bool,
     ) -> Result<Self, Error> {
-        let (mut wire, mut parts) = (Vec::new(), Vec::with_capacity(request.commands()));
-        let mut requests = Requests::noting(&mut wire, second_try, &mut parts);
-        request.encode(&mut requests);
-        let summary = requests.finish()?;
-        if parts.is_empty() {
-            return Err(Error::Usage("the request has no commands"));
-        }
         let mut plan = Self {
             wire,
             units: Vec::with_capacity(parts.len()),
             answers: Vec::with_capacity(parts.len()),
             reads: true,
-            wait: summary.wait,
+            wait,
             plain: true,
         };
         let mut start = 0;
@@ -158,12 +170,8 @@ impl Plan {
     /// # Errors
     /// As for [`Plan::new`], and `Usage` for keys of another slot.
     #[cfg(feature = "tokio")]
-    pub(crate) fn on_slot<Q: Request>(
-        request: &Q,
-        second_try: bool,
-        slot: u16,
-    ) -> Result<Self, Error> {
-        let mut plan = Self::cut(request, second_try, &Topology::empty(), slot, true)?;
+    pub(crate) fn on_slot(request: Encoded, slot: u16) -> Result<Self, Error> {
+        let mut plan = Self::cut(request, &Topology::empty(), slot, true)?;
         // The connection is to the master.
         plan.reads = false;
         if plan.units.iter().any(|unit| unit.slot != slot) {

@@ -62,8 +62,8 @@ impl SlotConnection {
     /// [`Error::Usage`](crate::Error::Usage).
     pub async fn run<Q: Request>(&mut self, request: Q) -> Q::Output {
         let Self { hub, slot, open } = self;
-        let plan = |request: &Q, second_try| Plan::on_slot(request, second_try, *slot);
-        let connect = |node: &Node| match open {
+        let plan = |request| Plan::on_slot(request, *slot);
+        let mut connect = |node: &Node| match open {
             Some((known, connection)) if known == node => connection.clone(),
             _ => {
                 let config = hub.plain.node(node);
@@ -72,6 +72,6 @@ impl SlotConnection {
                 connection
             }
         };
-        hub.run(request, plan, connect).await
+        hub.run(request, &plan, &mut connect).await
     }
 }

@@ -8,7 +8,7 @@ use loadline_resp::{Decoder, Limits, OwnedReply, Reply};
 use proptest::prelude::*;
 
 use super::batch::{Batch, Group, Next};
-use super::plan::Plan;
+use super::plan::{Encoded, Plan};
 use super::replies::Outcome;
 use super::topology::{Node, Topology};
 use super::{ReadFrom, slot_of};
@@ -41,7 +41,11 @@ fn map(owners: &[(&str, usize)]) -> Topology {
 }
 
 fn plan(request: &impl Request, topology: &Topology) -> Plan {
-    Plan::new(request, false, topology, 0).unwrap()
+    Plan::new(encoded(request), topology, 0).unwrap()
+}
+
+fn encoded(request: &impl Request) -> Encoded {
+    Encoded::of(request, false).unwrap()
 }
 
 fn error(text: impl Into<String>) -> Outcome {
@@ -111,7 +115,7 @@ fn texts(outcomes: &[Outcome]) -> Vec<String> {
 fn wait_follows_its_write_to_another_node() {
     let topology = map(&[("k", 0)]);
     let request = (rpush("k", "v"), wait(1, Duration::from_millis(100)));
-    let plan = Plan::on_slot(&request, false, slot_of(b"k")).unwrap();
+    let plan = Plan::on_slot(encoded(&request), slot_of(b"k")).unwrap();
     let now = Instant::now();
     let mut batch = Batch::new(&plan, &config(RetryPolicy::Never), now);
     let mut sent = Vec::new();
@@ -139,7 +143,7 @@ fn wait_follows_its_write_to_another_node() {
 fn write_with_a_wait_is_not_repeated_after_a_lost_connection() {
     let topology = map(&[("k", 0)]);
     let request = (set("k", "v"), wait(1, Duration::from_millis(100)));
-    let plan = Plan::on_slot(&request, false, slot_of(b"k")).unwrap();
+    let plan = Plan::on_slot(encoded(&request), slot_of(b"k")).unwrap();
     let now = Instant::now();
     let mut batch = Batch::new(&plan, &config(RetryPolicy::Idempotent), now);
     let groups = batch.groups(&topology, ReadFrom::Master, 0, now);
@@ -154,13 +158,13 @@ fn wait_without_a_write_and_keys_of_another_slot_are_refused() {
     let refused = |request: &dyn Fn() -> Result<Plan, Error>| request().unwrap_err().to_string();
     let replicas = || wait(1, Duration::from_millis(1));
     let slot = slot_of(b"k");
-    let alone = refused(&|| Plan::on_slot(&replicas(), false, slot));
+    let alone = refused(&|| Plan::on_slot(encoded(&replicas()), slot));
     assert!(alone.contains("the writes before it"), "{alone}");
-    let other = refused(&|| Plan::on_slot(&(set("other", 1), replicas()), false, slot));
+    let other = refused(&|| Plan::on_slot(encoded(&(set("other", 1), replicas())), slot));
     assert!(other.contains("another slot"), "{other}");
     let shared = refused(&|| {
         let topology = map(&[("k", 0)]);
-        Plan::new(&(set("k", 1), replicas()), false, &topology, 0)
+        Plan::new(encoded(&(set("k", 1), replicas())), &topology, 0)
     });
     assert!(shared.contains("a connection of its own"), "{shared}");
 }

@@ -12,7 +12,7 @@ use super::Connection;
 use super::halves::Written;
 use crate::cluster::batch::{Batch, Group, Next, unserved};
 use crate::cluster::builder::Plain;
-use crate::cluster::plan::Plan;
+use crate::cluster::plan::{Encoded, Plan};
 use crate::cluster::replies::{Collected, Outcome};
 use crate::cluster::scan::{Cursor, Page, Visit};
 use crate::cluster::survey::{Survey, Throttle};
@@ -86,7 +86,8 @@ impl Cluster {
         let mut second_try = false;
         loop {
             let turn = self.next_turn();
-            let plan = match Plan::new(&request, second_try, &self.topology, turn) {
+            let encoded = Encoded::of(&request, second_try);
+            let plan = match encoded.and_then(|encoded| Plan::new(encoded, &self.topology, turn)) {
                 Ok(plan) => plan,
                 Err(error) => return request.decode(&mut Failed(error)),
             };
