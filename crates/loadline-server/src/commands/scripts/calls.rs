@@ -30,7 +30,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use mlua::{Function, Lua, MultiValue, Table, Value, ffi, lua_CFunction, lua_State};
 use scoped_tls_hkt::scoped_thread_local;
 
-use super::convert;
+use super::convert::{self, Plain};
 use super::failure::Refused;
 use super::libraries::number::shown;
 use crate::commands::Words;
@@ -54,6 +54,9 @@ pub(super) trait Commands {
 
     /// Whether the rights of the user permit a command; an error is kept.
     fn may_call(&mut self, asked: Asked<'_>) -> Answer;
+
+    /// Writes the result of the script, unless it was ended.
+    fn finish(&mut self, result: Plain<'_>);
 
     /// Serves other clients while the script runs for long. Returns whether it goes on.
     fn serve_others(&mut self) -> bool;
@@ -190,7 +193,7 @@ unsafe fn finished(state: *mut lua_State, answer: Answer) -> c_int {
 ///
 /// # Safety
 /// No frame up to the next protected call has a value with a destructor, and the bytes can be read.
-unsafe fn push(state: *mut lua_State, bytes: *const [u8]) {
+pub(super) unsafe fn push(state: *mut lua_State, bytes: *const [u8]) {
     // SAFETY: Lua copies the bytes.
     unsafe { ffi::lua_pushlstring_(state, bytes.cast(), bytes.len()) }
 }

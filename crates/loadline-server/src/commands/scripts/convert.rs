@@ -1,8 +1,10 @@
 //! Replies as values of Lua, and back, as the documentation of Redis states the conversions.
 
+use std::borrow::Cow;
+
 use loadline_resp::encode::Sink as _;
 use loadline_resp::{Protocol, Reply, encode};
-use mlua::{BString, Either, Lua, Table, Value};
+use mlua::{Lua, Table, Value};
 
 use super::failure::{self, Refused};
 use super::libraries::number::shown;
@@ -13,11 +15,30 @@ use crate::stats::Stats;
 const MOST_LEVELS: usize = 1_000;
 const TOO_DEEP: &str = "ERR reached lua stack limit";
 
-/// Bytes that become a string of Lua. Valid UTF-8 does without a handle, which takes as long as the string.
-pub(super) fn text(bytes: &[u8]) -> Either<&str, BString> {
-    match str::from_utf8(bytes) {
-        Ok(text) => Either::Left(text),
-        Err(_) => Either::Right(bytes.into()),
+/// A result that is one value.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Plain<'v> {
+    Text(&'v [u8]),
+    /// The text of a table with only a status.
+    Status(&'v [u8]),
+    Number(f64),
+    Flag(bool),
+    Nil,
+}
+
+impl Plain<'_> {
+    /// Writes it as a reply in the protocol of the client. Booleans are written as such if the script has chosen RESP3.
+    pub(super) fn write(self, out: &mut Output, protocol: Protocol, of_script: Protocol) {
+        match self {
+            Self::Text(text) => encode::bulk(out, text),
+            Self::Status(text) => encode::simple(out, &without_line_breaks(text)),
+            Self::Number(number) => encode::integer(out, whole(number)),
+            Self::Flag(flag) if of_script == Protocol::Resp3 => {
+                encode::boolean(out, flag, protocol);
+            }
+            Self::Flag(true) => encode::integer(out, 1),
+            Self::Flag(false) | Self::Nil => encode::null(out, protocol),
+        }
     }
 }
 
@@ -112,8 +133,7 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Writes a value of Lua as a reply in the protocol of the client. Booleans are written as such if the script has chosen RESP3.
-/// Errors in it are counted in `stats`, but for those of commands that the script called.
+/// Writes a value of Lua as a reply, as [`Plain::write`] does. Errors in it are counted in `stats`, but for those of commands that the script called.
 ///
 /// # Errors
 /// The reply for tables that are too deep; what was written before is taken back.
@@ -129,7 +149,7 @@ pub(super) fn reply(
         stats,
         has_new_errors: false,
         protocol,
-        has_booleans: of_script == Protocol::Resp3,
+        of_script,
     };
     let written = writer.value(value);
     writer.stats.own_failures += u64::from(writer.has_new_errors);
@@ -145,7 +165,7 @@ struct Writer<'o> {
     /// Whether it has written errors that the statistics did not have; Redis takes them for one failure together.
     has_new_errors: bool,
     protocol: Protocol,
-    has_booleans: bool,
+    of_script: Protocol,
 }
 
 impl Writer<'_> {
@@ -172,16 +192,17 @@ impl Writer<'_> {
 
     /// Writes a value, or the header of one with members, which are returned.
     fn begin(&mut self, value: &Value) -> Vec<Value> {
-        let (out, protocol) = (&mut *self.out, self.protocol);
-        match value {
-            Value::String(text) => encode::bulk(out, &text.as_bytes()),
-            Value::Integer(number) => encode::integer(out, *number),
-            Value::Number(number) => encode::integer(out, whole(*number)),
-            Value::Boolean(flag) if self.has_booleans => encode::boolean(out, *flag, protocol),
-            Value::Boolean(true) => encode::integer(out, 1),
+        let text;
+        let plain = match value {
             Value::Table(table) => return self.table(table),
-            _ => encode::null(out, protocol),
-        }
+            Value::String(string) => {
+                text = string.as_bytes();
+                Plain::Text(&text)
+            }
+            Value::Boolean(flag) => Plain::Flag(*flag),
+            other => number(other).map_or(Plain::Nil, Plain::Number),
+        };
+        plain.write(self.out, self.protocol, self.of_script);
         Vec::new()
     }
 
@@ -197,7 +218,7 @@ impl Writer<'_> {
             }
             encode::error(out, &text.as_bytes());
         } else if let Value::String(text) = field("ok") {
-            encode::simple(out, &without_line_breaks(&text.as_bytes()));
+            Plain::Status(&text.as_bytes()).write(out, protocol, self.of_script);
         } else if let Some(number) = number(&field("double")) {
             double(number, out, protocol);
         } else if let Value::Table(map) = field("map") {
@@ -265,10 +286,11 @@ fn whole(number: f64) -> i64 {
 }
 
 /// A simple string has no line breaks.
-fn without_line_breaks(text: &[u8]) -> Vec<u8> {
-    let shown = |byte: &u8| match byte {
-        b'\r' | b'\n' => b' ',
-        byte => *byte,
-    };
+fn without_line_breaks(text: &[u8]) -> Cow<'_, [u8]> {
+    let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    if !text.iter().any(is_break) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |byte: &u8| if is_break(byte) { b' ' } else { *byte };
     text.iter().map(shown).collect()
 }

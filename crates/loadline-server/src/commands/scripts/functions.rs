@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::interpreter::Given;
 use super::library::{Libraries, Loaded};
+use super::runner::Given;
 use super::{EVALUATED, Interpreter, Subject, long, run};
 use crate::commands::glob::glob;
 use crate::commands::numbers::integer;

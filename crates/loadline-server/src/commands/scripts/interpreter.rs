@@ -8,6 +8,7 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value};
 
 use super::calls::{self, Commands};
+use super::failure;
 use super::failure::Failed;
 use super::libraries::{
     self,
@@ -15,8 +16,8 @@ use super::libraries::{
     register::{Registered, Registry},
 };
 use super::progress::{Flags, Progress};
-use super::{convert, failure};
-use crate::commands::{Refusal, Words};
+use super::runner::{Ended, Given, Runner};
+use crate::commands::Refusal;
 
 /// Memory that all scripts share, in bytes.
 const MEMORY_BYTES: usize = 256 << 20;
@@ -45,16 +46,6 @@ pub(super) struct Script {
     pub(super) function: Function,
 }
 
-/// The words behind a script or a function, and whether it finds them in KEYS and ARGV or as its arguments.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Given<'w> {
-    /// The whole command.
-    pub(super) words: Words<'w>,
-    pub(super) keys: Words<'w>,
-    pub(super) arguments: Words<'w>,
-    pub(super) is_function: bool,
-}
-
 /// Lua, with the environment of scripts.
 #[derive(Debug)]
 pub(crate) struct Interpreter {
@@ -62,8 +53,8 @@ pub(crate) struct Interpreter {
     environment: Table,
     /// The library with the functions that execute commands.
     redis: Table,
-    run_script: Function,
-    run_function: Function,
+    runner: Runner,
+    run_library: Function,
     /// The environment of libraries of functions, and what switches it: while a library is loaded, it has only what registers
     /// functions.
     of_functions: Table,
@@ -96,16 +87,23 @@ impl Interpreter {
         let prelude = lua
             .load(include_str!("prelude.lua"))
             .set_name(failure::SERVER);
-        let (environment, run_script, run_function, of_functions, set_loading) =
-            prelude.call(server)?;
+        let (environment, globals, handler, run_library, of_functions, set_loading): (
+            _,
+            Table,
+            _,
+            _,
+            _,
+            _,
+        ) = prelude.call(server)?;
+        let runner = Runner::new(&lua, &globals, handler)?;
         let begun = Instant::now();
         limit_time(&lua, Arc::clone(&progress), begun)?;
         Ok(Self {
             lua,
             environment,
             redis,
-            run_script,
-            run_function,
+            runner,
+            run_library,
             of_functions,
             set_loading,
             registry,
@@ -200,7 +198,7 @@ impl Interpreter {
         self.progress
             .begin(self.now().saturating_add(LOAD_MS), false);
         let switched = self.set_loading.call::<()>(true);
-        let outcome = switched.and_then(|()| self.run_function.call::<(bool, Value)>(chunk));
+        let outcome = switched.and_then(|()| self.run_library.call::<(bool, Value)>(chunk));
         let registered = self.registry.end();
         let is_over = self.progress.is_over();
         if is_over {
@@ -227,7 +225,7 @@ impl Interpreter {
     }
 
     /// Runs a script or a function, which calls `commands`. After `long_ms` milliseconds, others are served meanwhile; 0 for
-    /// never.
+    /// never. Returns the result unless `commands` have written it.
     ///
     /// # Errors
     /// The reply of a script that failed.
@@ -237,19 +235,19 @@ impl Interpreter {
         given: Given<'_>,
         long_ms: u64,
         commands: &mut dyn Commands,
-    ) -> Result<Value, Failed> {
+    ) -> Result<Option<Value>, Failed> {
         let long_at = match long_ms {
             0 => u64::MAX,
             limit => self.now().saturating_add(limit),
         };
         self.progress.begin(long_at, true);
-        let outcome = self.call(function, given, commands);
+        let outcome = self.runner.run(&self.lua, function, given, commands);
         if self.progress.is_over() {
             let renewed = self.renew_limit();
             renewed.map_err(|error| failure::fatal(name, &error))?;
             return Err(failure::ended(name, self.progress.ended_at()).into());
         }
-        let has_failed = !matches!(outcome, Ok((true, _)));
+        let has_failed = matches!(outcome, Ok(Ended::Failed(_)) | Err(_));
         if has_failed && self.lua.used_memory() > MEMORY_BYTES / 2 {
             // Lua 5.1 does not collect its garbage when it has no memory left, so the next script would fail too.
             self.lua
@@ -257,27 +255,10 @@ impl Interpreter {
                 .map_err(|error| failure::fatal(name, &error))?;
         }
         match outcome.map_err(|error| failure::fatal(name, &error))? {
-            (true, value) => Ok(value),
-            (false, error) => Err(failure::failed(name, &error)),
+            Ended::Replied => Ok(None),
+            Ended::Returned(value) => Ok(Some(value)),
+            Ended::Failed(error) => Err(failure::failed(name, &error)),
         }
-    }
-
-    fn call(
-        &self,
-        function: &Function,
-        given: Given<'_>,
-        commands: &mut dyn Commands,
-    ) -> mlua::Result<(bool, Value)> {
-        let bytes = given.words.iter().map(|word| word.len() + 1).sum();
-        let (keys, arguments) = make(&self.lua, bytes, || {
-            Ok((self.list(given.keys)?, self.list(given.arguments)?))
-        })?;
-        let run = if given.is_function {
-            &self.run_function
-        } else {
-            &self.run_script
-        };
-        calls::set_commands(commands, || run.call((function, keys, arguments)))
     }
 
     /// Reads a value of a script. Lua makes the names of the fields of a table for that.
@@ -289,15 +270,6 @@ impl Interpreter {
             return Ok(read(value));
         }
         make(&self.lua, NAMES_BYTES, || Ok(read(value)))
-    }
-
-    /// A table with these words. Lua itself makes an empty one faster.
-    fn list(&self, words: Words<'_>) -> mlua::Result<Option<Table>> {
-        if words.is_empty() {
-            return Ok(None);
-        }
-        let words = words.iter().map(|word| convert::text(word));
-        self.lua.create_sequence_from(words).map(Some)
     }
 }
 

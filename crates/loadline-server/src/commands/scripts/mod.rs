@@ -10,6 +10,7 @@ mod library;
 mod long;
 mod nested;
 mod progress;
+mod runner;
 
 use std::sync::Arc;
 
@@ -20,12 +21,13 @@ use super::refusal::{Refusal, no_such_form};
 use super::{Call, Keys, Listed, Words, is, listed, sub};
 use crate::state::Shared;
 pub(crate) use interpreter::Interpreter;
-use interpreter::{DIGEST_DIGITS, Given, Script};
+use interpreter::{DIGEST_DIGITS, Script};
 pub(crate) use library::Libraries;
 pub use library::library_name;
 use mlua::Function;
 use nested::Nested;
 use progress::Flags;
+use runner::Given;
 
 /// The keys of the commands that run a script.
 const EVALUATED: Keys = Keys::CountedOrNone(2);
@@ -174,7 +176,7 @@ fn run(
         (name, given),
         flags,
         interpreter.progress(),
-        may_not_block,
+        (protocol, may_not_block),
     );
     let outcome = interpreter.run((name, function), given, limit, &mut nested);
     call.shared.long_script = None;
@@ -183,7 +185,8 @@ fn run(
     call.session.protocol = protocol;
     call.session.may_not_block = may_not_block;
     let value = match outcome {
-        Ok(value) => value,
+        Ok(Some(value)) => value,
+        Ok(None) => return Ok(()),
         Err(failed) if failed.is_counted => {
             let Refusal(text) = failed.reply;
             call.shared.stats.own_failures += 1;

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use loadline_resp::{Decoder, Limits, head};
+use loadline_resp::{Decoder, Limits, Protocol, head};
 use mlua::{Lua, Value};
 
 use super::calls::{Answer, Asked, Commands};
-use super::convert;
+use super::convert::{self, Plain};
 use super::failure::Refused;
-use super::interpreter::{Given, make};
+use super::interpreter::make;
 use super::progress::{Flags, Progress};
+use super::runner::Given;
 use crate::acl::Denial;
 use crate::buffer::Output;
 use crate::commands::{Access, Call, Keys, Known, Refusal, find_of, fits, is};
@@ -25,6 +26,8 @@ pub(super) struct Nested<'n, 'c> {
     subject: (&'n str, Given<'n>),
     flags: Flags,
     progress: &'n Progress,
+    /// The protocol of the client.
+    protocol: Protocol,
     /// Whether the script is a part of a transaction.
     is_nested: bool,
     /// Whether all changes before the script were in the log when it began.
@@ -40,11 +43,12 @@ impl<'n, 'c> Nested<'n, 'c> {
         subject: (&'n str, Given<'n>),
         flags: Flags,
         progress: &'n Progress,
-        is_nested: bool,
+        (protocol, is_nested): (Protocol, bool),
     ) -> Self {
         Self {
             comes_first: call.shared.pending_bytes() == 0,
             call,
+            protocol,
             is_nested,
             subject,
             flags,
@@ -177,6 +181,12 @@ impl Commands for Nested<'_, '_> {
         match found {
             Ok((known, words)) => Answer::Flag(self.call.may_call(known, words)),
             Err(text) => self.refuse(text.into(), false),
+        }
+    }
+
+    fn finish(&mut self, result: Plain<'_>) {
+        if !self.progress.is_over() {
+            result.write(self.call.out, self.protocol, self.progress.protocol());
         }
     }
 

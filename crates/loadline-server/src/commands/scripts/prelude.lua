@@ -1,6 +1,6 @@
 -- Builds the environments of scripts and of functions, once. Gets the functions of the server as `server`, and returns the
--- environment of scripts, the functions that run a script and a function, the environment of functions, and the function that
--- switches it to what libraries see while they are loaded, and back.
+-- environment of scripts, the global variables behind it, the handler of errors, the function that loads a library, the
+-- environment of functions, and the function that switches it to what libraries see while they are loaded, and back.
 local server = ...
 local real = _G
 local setfenv, error, rawset, setmetatable, getmetatable = setfenv, error, rawset, setmetatable, getmetatable
@@ -138,21 +138,8 @@ local function handler(failure)
   return server.failure(failure)
 end
 
-local function run_script(script, keys, arguments)
-  visible.KEYS, visible.ARGV = keys or {}, arguments or {}
-  return xpcall(script, handler)
+local function run_library(library)
+  return xpcall(library, handler)
 end
 
--- The arguments of the function, which xpcall does not pass on.
-local called, called_keys, called_arguments
-local function call()
-  local keys, arguments = called_keys, called_arguments
-  called_keys, called_arguments = nil, nil
-  return called(keys, arguments)
-end
-local function run_function(script, keys, arguments)
-  called, called_keys, called_arguments = script, keys or {}, arguments or {}
-  return xpcall(call, handler)
-end
-
-return environment, run_script, run_function, of_functions, set_loading
+return environment, visible, handler, run_library, of_functions, set_loading
