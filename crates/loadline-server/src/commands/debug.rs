@@ -130,6 +130,7 @@ fn populate(call: &mut Call<'_>, options: Words<'_>) -> Result<(), Refusal> {
     if size > LARGEST {
         return Err(TOO_LONG.into());
     }
+    let before = call.shared.watched.changes;
     for number in 0..count {
         let key = [prefix, format!(":{number}").as_bytes()].concat();
         if call.has(&key) {
@@ -141,6 +142,7 @@ fn populate(call: &mut Call<'_>, options: Words<'_>) -> Result<(), Refusal> {
         }
         call.put_string(&key, &value, None);
     }
+    call.count_as(before, 0);
     call.reply().ok();
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Changes and slow commands as Redis counts them.
 
-use loadline_server::ServerConfig;
+use loadline_server::{DebugCommand, ServerConfig};
 
 use crate::support::{Ours, ReadWrite, Redis, ask};
 
@@ -32,7 +32,11 @@ fn changes_are_counted_as_in_redis_with_a_log() {
 }
 
 fn changes_are_those_of_redis(config: ServerConfig) {
-    let (ours, redis) = (Ours::start(config), Redis::start());
+    let ours = Ours::start(ServerConfig {
+        debug_command: DebugCommand::Local,
+        ..config
+    });
+    let redis = Redis::start_with(&["--enable-debug-command", "local"]);
     let (mut one, mut other) = (ours.connect(), redis.connect());
     let mut others = Vec::new();
     for line in WRITES.lines() {
