@@ -35,6 +35,10 @@ pub(crate) const CATEGORIES: [&str; 21] = [
 /// those categories that do not follow from the flags, and with a `~` its hints for clients of clusters. The letters are those of
 /// [`KEY_FLAGS`], and a point without keys. For commands that this server has, a semicolon, the version of Redis that had it
 /// first, another one, and the summary of COMMAND DOCS.
+///
+/// The rest of COMMAND DOCS are lines below the row, which begin with a space, a letter and another space: `o` for the complexity,
+/// `f` for flags, `d` for the version that deprecated the command and what replaces it, `h` for a version and what it changed,
+/// and `a` for the arguments, whose notation is that of `commands/arguments.rs`.
 const ROWS: &str = include_str!("commands.txt");
 
 /// The flags of keys in COMMAND GETKEYSANDFLAGS, by their letter in the rows.
@@ -78,6 +82,8 @@ pub(crate) struct Item {
     /// The version of Redis that had it first; empty for commands that this server does not have.
     pub(crate) since: &'static str,
     pub(crate) summary: &'static str,
+    /// The lines below its row.
+    pub(crate) docs: &'static str,
 }
 
 impl Item {
@@ -173,8 +179,9 @@ impl Catalogue {
     }
 
     fn new() -> Self {
-        let rows = ROWS.lines().enumerate();
-        let items: Vec<Item> = rows.map(|(place, row)| item(place, row)).collect();
+        let rows = rows().enumerate();
+        let items = rows.map(|(place, (row, docs))| item(place, row, docs));
+        let items: Vec<Item> = items.collect();
         let places = items.iter().enumerate();
         let places = places.map(|(place, item)| (item.name, place)).collect();
         Self { items, places }
@@ -203,8 +210,21 @@ impl Catalogue {
     }
 }
 
+/// The rows, each with the lines below it.
+fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let mut rest = ROWS;
+    std::iter::from_fn(move || {
+        let (row, behind) = rest.split_once('\n')?;
+        let lines = behind.split_inclusive('\n');
+        let lines = lines.take_while(|line| line.starts_with(' '));
+        let (docs, behind) = behind.split_at(lines.map(str::len).sum());
+        rest = behind;
+        Some((row, docs))
+    })
+}
+
 /// Reads a row.
-fn item(place: usize, row: &'static str) -> Item {
+fn item(place: usize, row: &'static str, docs: &'static str) -> Item {
     let mut parts = row.splitn(3, ';');
     let mut head = parts.next().unwrap_or_default().splitn(3, ' ');
     let mut item = Item {
@@ -215,6 +235,7 @@ fn item(place: usize, row: &'static str) -> Item {
         words: head.next().unwrap_or_default(),
         since: parts.next().unwrap_or_default(),
         summary: parts.next().unwrap_or_default(),
+        docs,
     };
     let own = item
         .words

@@ -1,5 +1,6 @@
 //! COMMAND: information about the commands.
 
+use super::docs::document;
 use super::glob::glob;
 use super::key_specs::{reply_specs, shown_keys};
 use super::refusal::{Refusal, SYNTAX, no_such_form};
@@ -17,7 +18,7 @@ pub(super) const TABLE: &[Listed] = &[listed("COMMAND", -1, Keys::None, command)
     sub(
         "DOCS",
         -2,
-        "[<command-name> ...]\nReturn the summary, the first version of Redis and the group of each command.",
+        "[<command-name> ...]\nReturn documentation details about commands; without names, about all of them.",
     ),
     sub(
         "GETKEYS",
@@ -118,33 +119,6 @@ fn describe_one(reply: &mut Reply<'_>, known: &Known) {
     hints.iter().for_each(|hint| reply.bulk(hint.as_bytes()));
     reply_specs(reply, known);
     describe(reply, &known.subcommands);
-}
-
-/// Writes the summary, the first version and the group of each command, and of its subcommands.
-fn document<'k>(
-    reply: &mut Reply<'_>,
-    all: impl IntoIterator<Item = &'k Known, IntoIter: ExactSizeIterator>,
-) {
-    let all = all.into_iter();
-    reply.map(all.len());
-    for known in all {
-        let subcommands = &known.subcommands;
-        reply.bulk(known.item.name.as_bytes());
-        reply.map(3 + usize::from(!subcommands.is_empty()));
-        let (summary, since) = (known.item.summary, known.item.since);
-        for (field, value) in [
-            ("summary", summary),
-            ("since", since),
-            ("group", known.group),
-        ] {
-            reply.bulk(field.as_bytes());
-            reply.bulk(value.as_bytes());
-        }
-        if !subcommands.is_empty() {
-            reply.bulk(b"subcommands");
-            document(reply, subcommands);
-        }
-    }
 }
 
 fn list(reply: &mut Reply<'_>, options: &[&[u8]]) -> Result<(), Refusal> {

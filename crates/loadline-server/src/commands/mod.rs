@@ -2,6 +2,7 @@
 
 mod absent;
 mod acl;
+mod arguments;
 mod bitfield;
 mod bits;
 mod blocking;
@@ -14,6 +15,7 @@ mod debug;
 mod describe;
 mod digest;
 mod dispatch;
+mod docs;
 mod dump;
 mod events;
 mod expiry;
