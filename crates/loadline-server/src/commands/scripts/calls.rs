@@ -2,8 +2,8 @@
 //!
 //! mlua passes every argument and every result of a function as a handle, which is a slot of a table in Lua that is taken and
 //! given back. For a command of a few words that takes longer than the command. The functions here read the words in
-//! place, on the stack of Lua, and push plain replies themselves. The rest, which is errors and replies with several
-//! values, they leave to a function of mlua, their upvalue.
+//! place, on the stack of Lua, and push plain replies and errors themselves. Replies with several values they leave to a
+//! function of mlua, their upvalue.
 //!
 //! An error of Lua jumps to the next protected call, over all frames in between. The rules that keep this sound:
 //!
@@ -31,7 +31,7 @@ use mlua::{Function, Lua, MultiValue, Table, Value, ffi, lua_CFunction, lua_Stat
 use scoped_tls_hkt::scoped_thread_local;
 
 use super::convert::{self, Plain};
-use super::failure::Refused;
+use super::failure;
 use super::libraries::number::shown;
 use crate::commands::Words;
 
@@ -46,11 +46,11 @@ pub(super) trait Commands {
     /// Executes a command. The bytes of the answer remain until the next one.
     fn execute(&mut self, asked: Asked<'_>) -> Answer;
 
-    /// The value or the error that the last [`Answer::Kept`] stands for.
+    /// The value that the last [`Answer::Kept`] stands for, or the text of an error that the statistics do not have.
     ///
     /// # Errors
     /// If Lua has no memory for it.
-    fn kept(&mut self, lua: &Lua) -> mlua::Result<Result<Value, Refused>>;
+    fn kept(&mut self, lua: &Lua) -> mlua::Result<Result<Value, &'static str>>;
 
     /// Whether the rights of the user permit a command; an error is kept.
     fn may_call(&mut self, asked: Asked<'_>) -> Answer;
@@ -71,6 +71,12 @@ pub(super) enum Answer {
     Integer(i64),
     Flag(bool),
     Nil,
+    /// An error, which becomes a table with its text at `err`.
+    Error {
+        text: *const [u8],
+        /// Whether the statistics have it already.
+        is_counted: bool,
+    },
     /// Something else, which the commands keep.
     Kept,
 }
@@ -113,18 +119,14 @@ pub(super) fn add_to(lua: &Lua, redis: &Table) -> mlua::Result<()> {
         }
         with_commands(|commands| commands.kept(lua))?
     };
-    // The second result is whether the first one is an error to raise.
-    let raise = lua.create_function(move |lua, _: MultiValue| match kept(lua)? {
+    // The second result is whether the first one is an error.
+    let kept = lua.create_function(move |lua, _: MultiValue| match kept(lua)? {
         Ok(reply) => Ok((reply, false)),
-        Err(refused) => Ok((convert::refused(lua, &refused)?, true)),
+        Err(text) => Ok((convert::error(lua, text.as_bytes())?, true)),
     })?;
-    let give = lua.create_function(move |lua, _: MultiValue| match kept(lua)? {
-        Ok(reply) => Ok((reply, false)),
-        Err(refused) => Ok((convert::refused(lua, &refused)?, false)),
-    })?;
-    redis.raw_set("call", function(lua, execute, &raise)?)?;
-    redis.raw_set("pcall", function(lua, execute, &give)?)?;
-    redis.raw_set("acl_check_cmd", function(lua, check, &raise)?)
+    redis.raw_set("call", function(lua, call, &kept)?)?;
+    redis.raw_set("pcall", function(lua, pcall, &kept)?)?;
+    redis.raw_set("acl_check_cmd", function(lua, check, &kept)?)
 }
 
 /// A function of Lua whose upvalue makes what the commands have kept.
@@ -133,14 +135,21 @@ fn function(lua: &Lua, function: lua_CFunction, rest: &Function) -> mlua::Result
     unsafe { lua.exec_raw(rest, |state| ffi::lua_pushcclosure(state, function, 1)) }
 }
 
-/// Executes the command in the arguments.
-unsafe extern "C-unwind" fn execute(state: *mut lua_State) -> c_int {
+/// Executes the command in the arguments, and raises its error.
+unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
     // SAFETY: Lua passes the state in which it calls this function.
     unsafe {
-        finished(
-            state,
-            answered(state, |commands, asked| commands.execute(asked)),
-        )
+        let answer = answered(state, |commands, asked| commands.execute(asked));
+        finished(state, answer, true)
+    }
+}
+
+/// Executes the command in the arguments. Its error is a result.
+unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
+    // SAFETY: Lua passes the state in which it calls this function.
+    unsafe {
+        let answer = answered(state, |commands, asked| commands.execute(asked));
+        finished(state, answer, false)
     }
 }
 
@@ -148,19 +157,18 @@ unsafe extern "C-unwind" fn execute(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn check(state: *mut lua_State) -> c_int {
     // SAFETY: Lua passes the state in which it calls this function.
     unsafe {
-        finished(
-            state,
-            answered(state, |commands, asked| commands.may_call(asked)),
-        )
+        let answer = answered(state, |commands, asked| commands.may_call(asked));
+        finished(state, answer, true)
     }
 }
 
-/// Pushes the result of the running function, and returns that there is one; or raises the error of its command.
+/// Pushes the result of the running function, and returns that there is one; or raises an error, if it `raises` them.
 ///
 /// # Safety
 /// The running function has an upvalue that is a function, no frame up to it has a value with a destructor, and `answer` is of the last
 /// command.
-unsafe fn finished(state: *mut lua_State, answer: Answer) -> c_int {
+unsafe fn finished(state: *mut lua_State, answer: Answer, raises: bool) -> c_int {
+    let mut is_error = false;
     // SAFETY: see the head of this file; no frame from here to Lua has a value with a destructor.
     unsafe {
         match answer {
@@ -174,16 +182,28 @@ unsafe fn finished(state: *mut lua_State, answer: Answer) -> c_int {
             Answer::Integer(number) => ffi::lua_pushnumber(state, number as f64),
             Answer::Flag(flag) => ffi::lua_pushboolean(state, flag.into()),
             Answer::Nil => ffi::lua_pushnil(state),
+            Answer::Error { text, is_counted } => {
+                is_error = true;
+                ffi::lua_createtable(state, 0, 1);
+                push(state, b"err");
+                push(state, text);
+                ffi::lua_rawset(state, -3);
+                if is_counted {
+                    push(state, failure::COUNTED.as_bytes());
+                    ffi::lua_pushboolean(state, 1);
+                    ffi::lua_rawset(state, -3);
+                }
+            }
             Answer::Kept => {
                 ffi::lua_pushvalue(state, ffi::lua_upvalueindex(1));
                 ffi::lua_call(state, 0, 2);
-                let is_raised = ffi::lua_toboolean(state, -1) != 0;
+                is_error = ffi::lua_toboolean(state, -1) != 0;
                 ffi::lua_settop(state, -2);
-                if is_raised {
-                    // mlua would make an object with a traceback of it, which takes longer than the command.
-                    ffi::lua_error(state);
-                }
             }
+        }
+        if is_error && raises {
+            // mlua would make an object with a traceback of it, which takes longer than the command.
+            ffi::lua_error(state);
         }
     }
     1

@@ -6,7 +6,7 @@ use loadline_resp::encode::Sink as _;
 use loadline_resp::{Protocol, Reply, encode};
 use mlua::{Lua, Table, Value};
 
-use super::failure::{self, Refused};
+use super::failure;
 use super::libraries::number::shown;
 use crate::buffer::Output;
 use crate::stats::Stats;
@@ -48,18 +48,6 @@ impl Plain<'_> {
 /// If Lua has no memory.
 pub(super) fn error(lua: &Lua, text: &[u8]) -> mlua::Result<Value> {
     named(lua, "err", text)
-}
-
-/// The error of a command that a script called, as the script sees it.
-///
-/// # Errors
-/// If Lua has no memory.
-pub(super) fn refused(lua: &Lua, refused: &Refused) -> mlua::Result<Value> {
-    let value = error(lua, &refused.text)?;
-    if let (true, Value::Table(table)) = (refused.is_counted, &value) {
-        table.raw_set(failure::COUNTED, true)?;
-    }
-    Ok(value)
 }
 
 /// A table with one text, such as a status.

@@ -20,14 +20,6 @@ struct Failure {
 /// The field of errors that the statistics have already, as Redis calls it.
 pub(super) const COUNTED: &str = "ignore_error_stats_update";
 
-/// The error of a command that a script called.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) text: Vec<u8>,
-    /// Whether the statistics have it already.
-    pub(super) is_counted: bool,
-}
-
 /// The reply of a script that failed.
 #[derive(Debug)]
 pub(super) struct Failed {

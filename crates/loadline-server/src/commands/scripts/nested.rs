@@ -7,7 +7,6 @@ use mlua::{Lua, Value};
 
 use super::calls::{Answer, Asked, Commands};
 use super::convert::{self, Plain};
-use super::failure::Refused;
 use super::interpreter::make;
 use super::progress::{Flags, Progress};
 use super::runner::Given;
@@ -34,7 +33,7 @@ pub(super) struct Nested<'n, 'c> {
     comes_first: bool,
     out: Output,
     /// The error of the last command, if it has no reply.
-    refused: Option<Refused>,
+    refused: Refusal,
 }
 
 impl<'n, 'c> Nested<'n, 'c> {
@@ -54,17 +53,17 @@ impl<'n, 'c> Nested<'n, 'c> {
             flags,
             progress,
             out: Output::new(MOST_REPLY_BYTES),
-            refused: None,
+            refused: "".into(),
         }
     }
 
     /// Keeps an error.
-    fn refuse(&mut self, Refusal(text): Refusal, is_counted: bool) -> Answer {
-        self.refused = Some(Refused {
-            text: text.into_owned(),
+    fn refuse(&mut self, refusal: Refusal, is_counted: bool) -> Answer {
+        self.refused = refusal;
+        Answer::Error {
+            text: &raw const *self.refused.0,
             is_counted,
-        });
-        Answer::Kept
+        }
     }
 
     /// Executes a command and leaves its reply in `out`.
@@ -150,26 +149,14 @@ impl Commands for Nested<'_, '_> {
         }
     }
 
-    fn kept(&mut self, lua: &Lua) -> mlua::Result<Result<Value, Refused>> {
-        if let Some(refused) = self.refused.take() {
-            return Ok(Err(refused));
-        }
+    fn kept(&mut self, lua: &Lua) -> mlua::Result<Result<Value, &'static str>> {
         let bytes = self.out.len();
         let mut decoder = Decoder::new(Limits::default());
         let outcome = match decoder.decode(self.out.as_slice()) {
-            Ok(Some((reply, _))) => match reply.error_text() {
-                Some(text) => Err(Refused {
-                    text: text.to_vec(),
-                    is_counted: true,
-                }),
-                None => Ok(make(lua, bytes, || {
-                    convert::to_lua(lua, &reply, self.progress.protocol())
-                })?),
-            },
-            Ok(None) | Err(_) => Err(Refused {
-                text: b"ERR the reply to the command is too large for a script".to_vec(),
-                is_counted: false,
-            }),
+            Ok(Some((reply, _))) => Ok(make(lua, bytes, || {
+                convert::to_lua(lua, &reply, self.progress.protocol())
+            })?),
+            Ok(None) | Err(_) => Err("ERR the reply to the command is too large for a script"),
         };
         self.out.truncate(0);
         Ok(outcome)
@@ -219,6 +206,10 @@ fn plain(reply: &[u8]) -> Answer {
         b"$-1\r\n" => Answer::Flag(false),
         b"_\r\n" => Answer::Nil,
         [b'+', text @ .., b'\r', b'\n'] => Answer::Status(text),
+        [b'-', text @ .., b'\r', b'\n'] => Answer::Error {
+            text,
+            is_counted: true,
+        },
         [b'$', ..] => match head::bulk(reply) {
             Some(place) if place.end + 2 == len => Answer::Text(&raw const reply[place]),
             _ => Answer::Kept,

@@ -85,7 +85,8 @@ end
 -- Scripts that catch errors see those of the server as tables or strings. Of a table with a text, pcall shows the text.
 local function caught(is_done, ...)
   if is_done then return true, ... end
-  local failure = server.caught((...))
+  local failure = (...)
+  if type(failure) == "userdata" then failure = server.caught(failure) end
   if type(failure) == "table" then
     local text = failure.err
     if type(text) == "string" or type(text) == "number" then return false, text end
