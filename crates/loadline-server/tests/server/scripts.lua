@@ -388,3 +388,22 @@ local _, seen = xpcall(function() return cjson.decode('{') end, function(e) retu
 local _, seen = pcall(redis.sha1hex) return seen
 local _, seen = pcall(redis.log) return seen
 local co = coroutine.create(function() error({err = 'MY own'}) end) local _, seen = coroutine.resume(co) return seen
+-- Results without a handle, and errors as results.
+redis.call('SET', KEYS[1], 'abc') return 1
+return {ok='a', err='b'}
+return {err=1, ok='x'}
+return {ok=1}
+return setmetatable({}, {__index={ok='x'}})
+return setmetatable({ok='y'}, {__index={err='x'}})
+KEYS[3]='x' return #KEYS
+KEYS.ok='z' return KEYS
+ARGV=nil return 1
+local e = redis.pcall('INCR', KEYS[1]) local t = {} for k,v in pairs(e) do t[#t+1] = tostring(k)..'='..tostring(v) end return t
+local e = redis.pcall() local t = {} for k,v in pairs(e) do t[#t+1] = tostring(k)..'='..tostring(v) end return t
+local e = redis.pcall('INCR', KEYS[1]) e.err = 'CHANGED it' return e
+local e = redis.pcall('INCR', KEYS[1]) error(e)
+local co = coroutine.wrap(function() coroutine.yield(redis.call('SET', KEYS[1], 'abc')) end) return co()
+local co = coroutine.create(function() return redis.call('INCR', KEYS[1]) end) local ok, e = coroutine.resume(co) return {tostring(ok), type(e), e}
+coroutine.yield(1)
+error('x', 3)
+local ok, e = pcall(redis.acl_check_cmd, 'NOSUCH') return {tostring(ok), type(e), e}
