@@ -52,8 +52,10 @@ pub(crate) struct Shared {
     pub(crate) clients: usize,
     pub(crate) next_id: u64,
     pub(crate) stats: Stats,
-    /// The number and the index of the command that was found last.
-    pub(crate) last_found: Option<(u128, usize)>,
+    /// The index of the command that was found last.
+    pub(crate) last_found: Option<usize>,
+    /// The same of the commands that scripts call.
+    pub(crate) last_called: Option<usize>,
     pub(crate) watched: Watched,
     pub(crate) pubsub: PubSub,
     pub(crate) migrations: Migrations,
@@ -335,6 +337,7 @@ impl Shared {
             next_id: 1,
             stats: Stats::new(commands, Gone::default(), now),
             last_found: None,
+            last_called: None,
             watched: Watched::default(),
             pubsub: PubSub::default(),
             migrations: Migrations::default(),

@@ -163,37 +163,35 @@ pub(crate) fn knows(name: &[u8]) -> bool {
 }
 
 fn find(name: &[u8]) -> Option<&'static Known> {
-    match number(name) {
-        Some(number) => find_number(number).map(|index| &all()[index]),
-        // There are only two such names.
-        None => all().iter().find(|known| is(name, known.name)),
-    }
+    all().get(index_of(name)?)
 }
 
-/// The index of the command with this number.
-fn find_number(wanted: u128) -> Option<usize> {
+/// The index of the command with this name.
+fn index_of(name: &[u8]) -> Option<usize> {
     static BY_NUMBER: LazyLock<HashMap<u128, usize>> = LazyLock::new(|| {
         let names = all().iter().enumerate();
         names
             .filter_map(|(index, known)| Some((number(known.name.as_bytes())?, index)))
             .collect()
     });
-    BY_NUMBER.get(&wanted).copied()
+    match number(name) {
+        Some(number) => BY_NUMBER.get(&number).copied(),
+        // There are only two such names.
+        None => all().iter().position(|known| is(name, known.name)),
+    }
 }
 
-/// As [`find`]. `last` is the number and the index of the command that was found last: clients often send one again and again.
+/// As [`find`]. `last` is the index of the command that was found last: clients often send one again and again.
 #[inline]
-fn find_again(last: &mut Option<(u128, usize)>, name: &[u8]) -> Option<&'static Known> {
-    let Some(wanted) = number(name) else {
-        return find(name);
-    };
-    if let Some((number, index)) = *last
-        && number == wanted
+fn find_again(last: &mut Option<usize>, name: &[u8]) -> Option<&'static Known> {
+    // Most clients send capitals.
+    if let Some(known) = last.and_then(|index| all().get(index))
+        && (name == known.name.as_bytes() || is(name, known.name))
     {
-        return all().get(index);
+        return Some(known);
     }
-    let index = find_number(wanted)?;
-    *last = Some((wanted, index));
+    let index = index_of(name)?;
+    *last = Some(index);
     all().get(index)
 }
 

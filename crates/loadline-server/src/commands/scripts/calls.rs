@@ -23,7 +23,7 @@
 )]
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, LazyCell};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -258,8 +258,10 @@ unsafe fn with_words<R>(state: *mut lua_State, act: impl FnOnce(Asked<'_>) -> R)
     // SAFETY: it reads a number.
     let number = |place| shown(unsafe { ffi::lua_tonumber(state, place) }, 17);
     let is_number = |place: &c_int| kind(*place) == ffi::LUA_TNUMBER;
-    let numbers: Vec<String> = (1..=count).filter(is_number).map(number).collect();
-    let mut numbers = numbers.iter();
+    // Most commands have none.
+    let numbers: LazyCell<Vec<String>, _> =
+        LazyCell::new(|| (1..=count).filter(is_number).map(number).collect());
+    let mut shown_numbers = 0;
     let mut few: [&[u8]; FEW_WORDS] = [&[]; FEW_WORDS];
     let mut many;
     let words = match few.get_mut(..count as usize) {
@@ -277,7 +279,10 @@ unsafe fn with_words<R>(state: *mut lua_State, act: impl FnOnce(Asked<'_>) -> R)
                 let bytes = ffi::lua_tolstring(state, place, &raw mut len);
                 std::slice::from_raw_parts(bytes.cast(), len)
             },
-            ffi::LUA_TNUMBER => numbers.next().expect("each was shown").as_bytes(),
+            ffi::LUA_TNUMBER => {
+                shown_numbers += 1;
+                numbers[shown_numbers - 1].as_bytes()
+            }
             _ => {
                 return act(Err(
                     "ERR Lua redis lib command arguments must be strings or integers",

@@ -12,7 +12,7 @@ use super::progress::{Flags, Progress};
 use super::runner::Given;
 use crate::acl::Denial;
 use crate::buffer::Output;
-use crate::commands::{Access, Call, Keys, Known, Refusal, find_of, fits, is};
+use crate::commands::{Access, Call, Keys, Known, Refusal, find_again, find_of, fits, is};
 use crate::long_script::LongScript;
 
 /// The most bytes of a reply to a script.
@@ -68,7 +68,9 @@ impl<'n, 'c> Nested<'n, 'c> {
 
     /// Executes a command and leaves its reply in `out`.
     fn reply(&mut self, words: &[&[u8]]) -> Result<(), Refusal> {
-        let known = find_of(words).ok_or("ERR Unknown Redis command called from script")?;
+        let command = find_again(&mut self.call.shared.last_called, words[0]);
+        let known = command.and_then(|command| command.of(words));
+        let known = known.ok_or("ERR Unknown Redis command called from script")?;
         if let Err(refusal) = self.permit(known, words) {
             self.call.count_rejected(known);
             return Err(refusal);
