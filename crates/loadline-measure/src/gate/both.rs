@@ -44,7 +44,7 @@ const LEGENDRE: [(f64, f64); 5] = [
 const REACH: i32 = 6;
 /// The relative error of the probability at which a quantile is exact enough.
 const EXACT: f64 = 1e-4;
-/// About eight are needed.
+/// About six are needed.
 const MOST_TURNS: u32 = 60;
 
 /// The probability that two further runs of the same thing both lie at least `c` deviations above the
@@ -61,7 +61,11 @@ pub(super) fn p_value(c: f64, freedom: f64, mean_variance: f64) -> f64 {
 /// for `p` below a fourth.
 pub(super) fn quantile(p: f64, freedom: f64, mean_variance: f64) -> f64 {
     let grid = Grid::new(freedom, mean_variance);
-    let beyond = |c: f64| (grid.p_value(c) / p).ln();
+    root(|c| (grid.p_value(c) / p).ln())
+}
+
+/// The place at which `beyond`, which falls, is zero.
+fn root(mut beyond: impl FnMut(f64) -> f64) -> f64 {
     let (mut lo, mut hi) = ((0.0, beyond(0.0)), (4.0, beyond(4.0)));
     // With one degree of freedom, larger bounds are meaningless.
     while hi.1 > 0.0 && hi.0 < 1e6 {
@@ -70,17 +74,21 @@ pub(super) fn quantile(p: f64, freedom: f64, mean_variance: f64) -> f64 {
     if hi.1 > 0.0 {
         return hi.0;
     }
-    // False position with the Illinois rule (Dowell and Jarratt 1971): the end that is kept counts for half.
+    // False position with the Illinois rule (Dowell and Jarratt 1971): an end that is kept once more counts for half.
+    let mut was_lo = None;
     for _ in 0..MOST_TURNS {
         let at = (lo.0 * hi.1 - hi.0 * lo.1) / (hi.1 - lo.1);
         let found = (at, beyond(at));
         if found.1.abs() < EXACT {
             return at;
         }
-        if found.1 > 0.0 {
-            (lo, hi) = (found, (hi.0, hi.1 / 2.0));
+        let is_lo = found.1 > 0.0;
+        let counts = if was_lo == Some(is_lo) { 0.5 } else { 1.0 };
+        was_lo = Some(is_lo);
+        if is_lo {
+            (lo, hi) = (found, (hi.0, hi.1 * counts));
         } else {
-            (lo, hi) = ((lo.0, lo.1 / 2.0), found);
+            (lo, hi) = ((lo.0, lo.1 * counts), found);
         }
     }
     hi.0
@@ -220,6 +228,21 @@ mod tests {
             let expected = p_value(bound, 7.0, 0.125) * f64::from(draws);
             let off = (f64::from(count) - expected) / expected.sqrt();
             assert!(off.abs() < 3.5, "{bound}: {count}, expected {expected}");
+        }
+    }
+
+    #[test]
+    fn quantile_is_found_in_few_integrals() {
+        for freedom in [4.0, 7.0, 15.0, 38.0, 1e3] {
+            for p in [0.01, 1e-3, 2.5e-5] {
+                let grid = Grid::new(freedom, 0.125);
+                let mut integrals = 0;
+                root(|c| {
+                    integrals += 1;
+                    (grid.p_value(c) / p).ln()
+                });
+                assert!(integrals <= 9, "{freedom}, {p}: {integrals}");
+            }
         }
     }
 
