@@ -30,6 +30,9 @@ const LATE: Duration = Duration::from_millis(8);
 const MOST_SLOWDOWN: f64 = 4.0;
 /// From this one on, the estimate differs by more than noise.
 const LEAST_SLOWDOWN: f64 = 1.2;
+/// The shortest estimate for which the CPUs are examined: that takes some of their time, and whether a command takes one
+/// second or two is seen soon.
+const LEAST_EXAMINED: Duration = Duration::from_secs(3);
 
 /// The expected duration of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,9 +132,14 @@ impl Estimate {
         }
     }
 
-    /// The sentence for a machine on which work takes `slowdown` times as long as on an idle one.
-    pub(crate) fn sentence_beside(self, slowdown: f64) -> String {
-        if slowdown < LEAST_SLOWDOWN || (self.added + self.further).is_zero() {
+    /// The sentence for a machine on which work takes `slowdown` times as long as on an idle one. It is examined only where
+    /// the sentence depends on it.
+    pub(crate) fn sentence_beside(self, slowdown: impl FnOnce() -> f64) -> String {
+        if self.most < LEAST_EXAMINED || (self.added + self.further).is_zero() {
+            return self.sentence();
+        }
+        let slowdown = slowdown();
+        if slowdown < LEAST_SLOWDOWN {
             return self.sentence();
         }
         let excess = slowdown.min(MOST_SLOWDOWN) - 1.0;
@@ -294,12 +302,28 @@ mod tests {
     fn work_takes_longer_on_busy_cpus_and_blocks_do_not() {
         let (blocks, counting) = (Duration::from_secs(41), Duration::from_secs(12));
         let both = Estimate::about(blocks).and(Estimate::of_work(counting));
-        assert_eq!(both.sentence_beside(1.1), "takes about 53 s");
+        assert_eq!(both.sentence_beside(|| 1.1), "takes about 53 s");
         let busy = "takes about 65 s, since other programs use the CPUs";
-        assert_eq!(both.sentence_beside(2.0), busy);
-        assert_eq!(both.sentence_beside(9.0), both.sentence_beside(4.0));
-        let blocks = Estimate::about(blocks);
-        assert_eq!(blocks.sentence_beside(3.0), blocks.sentence());
+        assert_eq!(both.sentence_beside(|| 2.0), busy);
+        let [nine, four] = [9.0, 4.0].map(|slowdown| both.sentence_beside(|| slowdown));
+        assert_eq!(nine, four);
+    }
+
+    #[test]
+    fn cpus_are_examined_only_for_estimates_that_depend_on_them() {
+        let examined = |estimate: Estimate| {
+            let mut examined = false;
+            let sentence = estimate.sentence_beside(|| {
+                examined = true;
+                3.0
+            });
+            assert_eq!(examined, sentence != estimate.sentence());
+            examined
+        };
+        let seconds = Duration::from_secs_f64;
+        assert!(examined(Estimate::of_work(seconds(3.0))));
+        assert!(!examined(Estimate::of_work(seconds(2.9))));
+        assert!(!examined(Estimate::about(seconds(60.0))));
     }
 
     /// Counting ends by a clock as well, but for the case that is being counted.
@@ -321,7 +345,7 @@ mod tests {
     fn rounds_that_are_not_precise_are_estimated_on_busy_cpus() {
         let rounds = Estimate::about(Duration::from_secs(10));
         let some = rounds.extended_by(Duration::from_secs(4)).in_blocks(100);
-        let at = |slowdown| some.sentence_beside(slowdown);
+        let at = |slowdown| some.sentence_beside(|| slowdown);
         assert_eq!(at(1.0), "takes about 10 s");
         assert!(at(2.0).starts_with("takes about 15 s"), "{}", at(2.0));
         assert!(at(3.0).starts_with("takes about 16 s"), "{}", at(3.0));

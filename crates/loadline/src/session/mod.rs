@@ -86,7 +86,7 @@ impl Shell {
     /// Prints how long a command takes, if it is known, and unless nothing but results is wanted.
     pub(crate) fn say_estimate(&self, estimate: Option<Estimate>) {
         if let Some(estimate) = estimate.filter(|_| !self.printer.quiet) {
-            let takes = estimate.sentence_beside(competition::slowdown());
+            let takes = estimate.sentence_beside(competition::slowdown);
             files::write_error(&format!("loadline: {takes}"));
         }
     }

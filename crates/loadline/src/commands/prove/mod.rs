@@ -292,7 +292,7 @@ mod tests {
         let most = estimate.most;
         assert!((94..105).contains(&most.as_secs()), "{most:?}");
         // On busy CPUs, the timed ones end after 150 s.
-        let busy = estimate.sentence_beside(9.0);
+        let busy = estimate.sentence_beside(|| 9.0);
         assert!(busy.starts_with("takes about 175 s"), "{busy}");
     }
 }
