@@ -19,16 +19,14 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
-use hdrhistogram::{Counter, Histogram as Hdr};
 
+use super::counts::{Counts, SLOTS};
 use super::{Histogram, MAX_NS, SIGNIFICANT_DIGITS};
 use crate::Error;
 
 const OUTER_COOKIE: u32 = 0x1c84_9314;
 const INNER_COOKIE: u32 = 0x1c84_9313;
 const INNER_HEADER_BYTES: usize = 40;
-/// Slots of the layout: 2,048 single values, then 1,024 for each of the 31 doublings up to 2^42.
-const SLOTS: usize = 2_048 + 31 * 1_024;
 /// The longest number of the payload in bytes, which bounds the payload per slot.
 const NUMBER_BYTES: usize = 9;
 /// The longest text of a histogram, including zlib's worst case.
@@ -38,10 +36,7 @@ impl Histogram {
     /// The histogram as text (V2 format, deflated, base64), which HdrHistogram's own tools read.
     #[must_use]
     pub fn encode(&self) -> String {
-        let payload = match &self.wide {
-            None => write_counts(&self.narrow),
-            Some(_) => write_counts(&self.whole()),
-        };
+        let payload = write_counts(&self.counts);
         let deflated = deflate(&payload).expect("a Vec takes all bytes");
         let mut bytes = OUTER_COOKIE.to_be_bytes().to_vec();
         bytes.extend(length(&deflated));
@@ -87,7 +82,7 @@ impl Histogram {
                 .filter(|total| *total <= i64::MAX as u64)
                 .ok_or(Error::Histogram("it counts more samples than can be"))?;
             if count > 0 {
-                histogram.record_n(value_of(slot), count);
+                histogram.counts.add(slot, count);
             }
         }
         Ok(histogram)
@@ -95,18 +90,16 @@ impl Histogram {
 }
 
 /// The payload: the count of every slot up to the last used one.
-fn write_counts<C: Counter>(hdr: &Hdr<C>) -> Vec<u8> {
+fn write_counts(counts: &Counts) -> Vec<u8> {
     let mut payload = Vec::new();
     let mut next = 0;
-    for step in hdr.iter_recorded() {
-        let slot = slot_of(step.value_iterated_to());
+    for (slot, count) in counts.iter() {
         match (slot - next) as i64 {
             0 => {}
             // A single empty slot is a count of zero.
             1 => put_number(&mut payload, 0),
             empty => put_number(&mut payload, -empty),
         }
-        let count = step.count_at_value().as_u64();
         put_number(&mut payload, i64::try_from(count).unwrap_or(i64::MAX));
         next = slot + 1;
     }
@@ -208,28 +201,11 @@ fn read_counts(mut payload: &[u8]) -> Result<Histogram, Error> {
             return Err(Error::Histogram("it counts more samples than can be"));
         }
         if count > 0 {
-            histogram.record_n(value_of(slot), count);
+            histogram.counts.add(slot, count);
         }
         slot += 1;
     }
     Ok(histogram)
-}
-
-/// The lowest value of a slot: the first 2,048 hold one value each, and each following group of 1,024 holds
-/// twice as many values per slot as the one before.
-fn value_of(slot: usize) -> u64 {
-    if slot < 2_048 {
-        return slot as u64;
-    }
-    let doublings = slot / 1_024 - 1;
-    let within = 1_024 + slot % 1_024;
-    (within as u64) << doublings
-}
-
-/// The slot of a value: the inverse of [`value_of`].
-fn slot_of(value: u64) -> usize {
-    let doublings = (u64::BITS - value.leading_zeros()).saturating_sub(11) as usize;
-    doublings * 1_024 + (value >> doublings) as usize
 }
 
 /// Writes a number for [`take_number`].

@@ -1,3 +1,6 @@
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram as Hdr;
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -85,9 +88,10 @@ fn histogram_distinguishes_an_hour_from_fifty_minutes() {
 
 #[test]
 fn histogram_takes_memory_up_to_its_longest_time() {
+    assert_eq!(Histogram::new().counts.bytes(), 0);
     for (longest_ns, most_kib) in [(0, 8), (10_000_000, 60), (u64::MAX, 132)] {
         let histogram = of(&[longest_ns]);
-        let bytes = histogram.narrow.distinct_values() * size_of::<u32>();
+        let bytes = histogram.counts.bytes();
         assert!(bytes <= most_kib * 1_024, "{longest_ns} ns: {bytes} bytes");
     }
 }
@@ -167,38 +171,76 @@ fn logarithmic_bins_hold_every_sample_once() {
     assert_eq!(Histogram::new().log_bins(1, 100, 2), [0, 0]);
 }
 
-#[test]
-fn crate_itself_reads_what_is_written() {
-    use base64::Engine;
-    let histogram = of(&[3, 70_000, 70_000, 5_000_000_000]);
-    let bytes = base64::engine::general_purpose::STANDARD
-        .decode(histogram.encode())
-        .unwrap();
-    let read: Hdr<u64> = hdrhistogram::serialization::Deserializer::new()
-        .deserialize(&mut &bytes[..])
-        .unwrap();
-    // The one read has all counters, the other those that are needed.
-    assert!(histogram.whole() == read);
+/// The same samples in the histogram of the crate `hdrhistogram` with all counters.
+fn hdr_of(samples: &[(u64, u64)]) -> Hdr<u64> {
+    let mut hdr = Hdr::new_with_bounds(1, MAX_NS, SIGNIFICANT_DIGITS).unwrap();
+    for (ns, n) in samples {
+        hdr.record_n((*ns).min(MAX_NS), *n).unwrap();
+    }
+    hdr
+}
+
+fn of_many(samples: &[(u64, u64)]) -> Histogram {
+    let mut histogram = Histogram::new();
+    samples
+        .iter()
+        .for_each(|(ns, n)| histogram.record_n(*ns, *n));
+    histogram
+}
+
+/// Times of every order of magnitude with their numbers of samples, of which some exceed 32 bits.
+fn samples() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    let ns = (0..44_u32).prop_flat_map(|bits| 0..=1_u64 << bits);
+    let n = prop_oneof![8 => 1..1_000_u64, 1 => 1..1_u64 << 40];
+    prop::collection::vec((ns, n), 1..200)
 }
 
 /// The form in which the crate writes a histogram with all counters.
-fn written_by_the_crate(histogram: &Histogram) -> String {
-    use base64::Engine;
+fn written_by_the_crate(hdr: &Hdr<u64>) -> String {
     use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
-    let mut all: Hdr<u64> = Hdr::new_with_bounds(1, MAX_NS, SIGNIFICANT_DIGITS).unwrap();
-    all.add(histogram.whole()).unwrap();
     let mut bytes = Vec::new();
     V2DeflateSerializer::new()
-        .serialize(&all, &mut bytes)
+        .serialize(hdr, &mut bytes)
         .unwrap();
-    base64::engine::general_purpose::STANDARD.encode(bytes)
+    STANDARD.encode(bytes)
+}
+
+/// The figures of `histogram` are those of `hdr`, to the last bit.
+fn refuse_other_figures(histogram: &Histogram, hdr: &Hdr<u64>) -> Result<(), TestCaseError> {
+    prop_assert_eq!(histogram.count(), hdr.len());
+    let count = histogram.count();
+    let summary = histogram.summary();
+    prop_assert_eq!(summary, histogram.decoded().summary());
+    for q in SPECTRUM.into_iter().chain([1.0]) {
+        prop_assert_eq!(histogram.value_at(q), Some(hdr.value_at_quantile(q)));
+    }
+    let published = |q| publishable(count, q).then(|| hdr.value_at_quantile(q));
+    let expected = LatencySummary {
+        count,
+        min: Some(hdr.min()),
+        mean: Some(hdr.mean()),
+        stddev: Some(hdr.stdev()),
+        p50: published(0.5),
+        p90: published(0.9),
+        p95: published(0.95),
+        p99: published(0.99),
+        p999: published(0.999),
+        max: Some(hdr.max()),
+    };
+    prop_assert_eq!(summary, expected);
+    Ok(())
+}
+
+impl Histogram {
+    /// The histogram from its text.
+    fn decoded(&self) -> Self {
+        Self::decode(&self.encode()).unwrap()
+    }
 }
 
 mod hostile {
     use std::io::Write;
 
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
     use flate2::Compression;
     use flate2::write::ZlibEncoder;
 
@@ -349,13 +391,26 @@ proptest! {
     }
 
     #[test]
-    fn written_histogram_equals_that_of_hdrhistogram(
-        values in prop::collection::vec((0..42_u32).prop_flat_map(|bits| 0..=1_u64 << bits), 0..200),
-        many in 0..1_u64 << 40,
-    ) {
-        let mut histogram = of(&values);
-        histogram.record_n(1_000_000, many);
-        prop_assert_eq!(histogram.encode(), written_by_the_crate(&histogram));
+    fn figures_and_text_are_those_of_hdrhistogram(one in samples(), other in samples()) {
+        let (mut own, mut hdr) = (of_many(&one), hdr_of(&one));
+        refuse_other_figures(&own, &hdr)?;
+        prop_assert_eq!(own.encode(), written_by_the_crate(&hdr));
+        let (more, more_hdr) = (of_many(&other), hdr_of(&other));
+        own.merge(&more);
+        hdr.add(&more_hdr).unwrap();
+        refuse_other_figures(&own, &hdr)?;
+        let text = written_by_the_crate(&hdr);
+        prop_assert_eq!(&own.encode(), &text);
+        prop_assert_eq!(&Histogram::decode(&text).unwrap(), &own);
+        let bytes = STANDARD.decode(own.encode()).unwrap();
+        let read: Hdr<u64> = hdrhistogram::serialization::Deserializer::new()
+            .deserialize(&mut &bytes[..])
+            .unwrap();
+        prop_assert!(read == hdr);
+        own.reset();
+        prop_assert_eq!(&own, &Histogram::new());
+        own.merge(&more);
+        prop_assert_eq!(own, more);
     }
 }
 
