@@ -8,15 +8,13 @@ use loadline_measure::record::{Record, Rule};
 use crate::redis::Redis;
 use crate::util::{Dir, Ended};
 
-const RUN: [&str; 13] = [
+const RUN: [&str; 11] = [
     // The keys of the others are there.
     "--allow-non-empty",
     "--workload",
     "get",
     "--rate",
     "2000",
-    "--duration",
-    "2s",
     "--keys",
     "500",
     "--connections",
@@ -25,12 +23,15 @@ const RUN: [&str; 13] = [
     "1",
 ];
 
+/// Long enough that load generators which start one after the other overlap.
+const LONG: [&str; 2] = ["--duration", "2s"];
+
 /// Runs one load generator per file at the same time, and returns their records.
 fn records(dir: &Dir, url: &str, files: &[&str]) -> Vec<Record> {
     let running: Vec<_> = files
         .iter()
         .map(|file| {
-            let words = [&["run", url, "--quiet", "--json", file], &RUN[..]].concat();
+            let words = [&["run", url, "--quiet", "--json", file], &RUN[..], &LONG].concat();
             let mut command = dir.command(&words);
             let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
             (words.join(" "), command.spawn().unwrap())
@@ -113,7 +114,8 @@ fn records_of_two_load_generators_become_one() {
 fn records_of_two_servers_are_refused() {
     let dir = Dir::new();
     let file = |name: &str, url: &str| {
-        let words = [&["run", url, "--quiet", "--json", name], &RUN[..]].concat();
+        let short = ["--duration", "200ms"];
+        let words = [&["run", url, "--quiet", "--json", name], &RUN[..], &short].concat();
         dir.run(&words).succeeded();
     };
     let port = {
