@@ -208,7 +208,7 @@ fn reporting_ns(agent: &Child) -> u64 {
 /// Prints the share of a CPU that reports take; docs/scale.md has that of an optimized build.
 #[test]
 fn agent_spends_little_of_a_cpu_on_its_reports() {
-    const REPORTS: u64 = 10;
+    const REPORTS: u64 = 5;
     let site = Site::new();
     let words = ["--rate", "2000", "--duration", "60s", "--lease", PATIENT];
     let mut leader = site.lead("2", &words);
@@ -337,7 +337,7 @@ fn agents_compare_two_targets_round_by_round() {
         "--keys",
         "100",
         "--duration",
-        "2s",
+        "800ms",
         "--rounds",
         "10",
         "--lease",
@@ -381,9 +381,9 @@ const SHORT: [&str; 14] = [
     "--keys",
     "100",
     "--rounds",
-    "3",
+    "2",
     "--duration",
-    "300ms",
+    "60ms",
     "--lease",
     PATIENT,
 ];
