@@ -180,7 +180,7 @@ fn slot_that_moves_is_followed_after_the_round_that_saw_it() {
 #[test]
 fn search_for_capacity_takes_a_cluster() {
     let dir = Dir::new();
-    let line = "capacity spawn-cluster:redis-server --slo p90<60ms --duration 100ms --max-time 4s --keys 900 \
+    let line = "capacity spawn-cluster:redis-server --slo p50<60ms --duration 50ms --max-time 2s --keys 900 \
                 --connections 6 --json out.json --color never";
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let text = dir.run(&words).succeeded();

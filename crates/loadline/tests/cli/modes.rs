@@ -116,8 +116,8 @@ fn plan_says_how_long_it_would_take_in_full() {
 #[test]
 fn objects_are_encoded_and_decoded_and_both_are_timed_apart() {
     let dir = Dir::new();
-    let words = "modes spawn:redis-server --codec raw,json,msgpack,protobuf --ops 200 --latency 0 \
-        --budget 100ms --sizes 1,20 --batch 20 --in-flight 8 --keys 300 --json out.json --color never";
+    let words = "modes spawn:redis-server --codec raw,json,msgpack,protobuf --ops 50 --latency 0 \
+        --budget 20ms --sizes 1,20 --batch 20 --in-flight 8 --keys 300 --json out.json --color never";
     let (text, record) = measured(&dir, words);
     for codec in [None, Some("json"), Some("msgpack"), Some("protobuf")] {
         for op in ["get", "set"] {
@@ -127,7 +127,7 @@ fn objects_are_encoded_and_decoded_and_both_are_timed_apart() {
                 .filter(|case| {
                     let scenario = &case.scenario;
                     (scenario.codec.as_deref(), scenario.workload.as_str()) == (codec, op)
-                        && scenario.ops_asked == Some(200)
+                        && scenario.ops_asked == Some(50)
                 })
                 .collect();
             assert_eq!(cells.len(), 6, "{op} as {codec:?}");
@@ -174,7 +174,7 @@ fn other_operations_are_called_in_every_mode_that_they_have() {
     let dir = Dir::new();
     let others = "incr,hset,hget,lpush,sadd,zadd,xadd,publish";
     let words = format!(
-        "modes spawn:redis-server --workload {others} --ops 60 --latency 0 --budget 300ms \
+        "modes spawn:redis-server --workload {others} --ops 60 --latency 0 --budget 50ms \
          --sizes 1 --batch 20 --in-flight 8 --keys 50 --json out.json --color never"
     );
     let (text, record) = measured(&dir, &words);
