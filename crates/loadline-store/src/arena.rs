@@ -7,39 +7,24 @@
 //! Pages have one size, so that the memory of one fits the next. One piece of memory for each shard, growing by an
 //! eighth, was measured with a million keys: the allocator could not use the pieces that growing left behind, and a
 //! key took 131 bytes instead of 98.
+//!
+//! The stamp of the last access lies before each record, and counts from the origin of its page. The place of a record is that
+//! of its first byte, behind the stamp.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use crate::age::{Access, STAMP_BYTES, Stamp};
 use crate::index::Index;
+use crate::page::{OFFSET_BITS, PAGE_BYTES, Page};
 use crate::record::{self, LONGEST, MOST_USES, Notes, Outside, Part, Record};
 use crate::slab::{Held, Slab};
 use crate::slot::{Loose, New, Slot};
 use crate::storage::prefetch;
 use crate::value::Entry;
 
-/// Bits of a record's place that say where in its page it begins.
-const OFFSET_BITS: u32 = 11;
-/// Bytes of a page; with those of the allocator they are a power of two.
-pub(crate) const PAGE_BYTES: usize = (1 << OFFSET_BITS) - 16;
 /// Bytes of the first page of a shard at first, since most shards of a small keyspace hold a few records.
 const FIRST_BYTES: usize = 240;
-/// Garbage of a page from which on its records move.
-const MOST_GARBAGE: usize = PAGE_BYTES / 4;
-
-#[derive(Debug, Default, Clone)]
-struct Page {
-    records: Vec<u8>,
-    /// Bytes of records that went.
-    garbage: usize,
-}
-
-impl Page {
-    fn live_bytes(&self) -> usize {
-        self.records.len() - self.garbage
-    }
-}
-
 #[derive(Debug, Default, Clone)]
 #[repr(C)]
 pub(crate) struct Arena {
@@ -50,6 +35,8 @@ pub(crate) struct Arena {
     holes: usize,
     /// Whether a page has much garbage.
     is_due: bool,
+    /// The fact in the stamps.
+    access: Access,
     slab: Slab,
     /// Bytes of values that are in the log only.
     outside_bytes: u64,
@@ -103,8 +90,46 @@ impl Arena {
         &mut self.pages[(at >> OFFSET_BITS) as usize].records[offset(at)..]
     }
 
+    /// Removes everything.
+    pub(crate) fn clear(&mut self) {
+        *self = Self {
+            access: self.access,
+            ..Self::default()
+        };
+    }
+
+    /// Keeps this fact in the stamps from now on, which is a time in milliseconds since the Unix epoch.
+    pub(crate) fn keep(&mut self, access: Access, now: u64) {
+        if access != self.access {
+            let origin = access.origin(Stamp::new(access, now));
+            for page in &mut self.pages {
+                page.stamp_anew(self.access, access, origin);
+            }
+            self.access = access;
+        }
+    }
+
+    /// The stamp of the record at `at`.
+    #[inline]
+    pub(crate) fn stamp(&self, at: u32) -> Stamp {
+        let page = &self.pages[(at >> OFFSET_BITS) as usize];
+        page.stamp(self.access, offset(at))
+    }
+
+    pub(crate) fn set_stamp(&mut self, at: u32, stamp: Stamp) {
+        let page = &mut self.pages[(at >> OFFSET_BITS) as usize];
+        page.set_stamp(self.access, offset(at), stamp);
+    }
+
+    /// Sets the stamp of an access at this second where times are kept.
+    #[inline]
+    pub(crate) fn set_time(&mut self, at: u32, second: u32) {
+        let page = &mut self.pages[(at >> OFFSET_BITS) as usize];
+        page.set_time(offset(at), second);
+    }
+
     /// Appends a record and returns its place.
-    pub(crate) fn add(&mut self, key: &[u8], new: New<'_>, uses: u8) -> u32 {
+    pub(crate) fn add(&mut self, key: &[u8], new: New<'_>, uses: u8, stamp: Stamp) -> u32 {
         let key = self.part(key);
         let mut notes = Notes {
             uses,
@@ -133,11 +158,14 @@ impl Arena {
                 (Part::Held(place), false)
             }
         };
-        let at = self.reserve(record::most_bytes(key, value));
+        let bytes = record::bytes_of(key, value, notes);
+        let access = self.access;
+        let at = self.reserve(bytes, || access.origin(stamp));
         let page = &mut self.pages[self.open];
-        let before = page.records.len();
+        page.append_stamp(access, stamp);
         record::append(&mut page.records, key, value, notes);
-        self.live_bytes += page.records.len() - before;
+        debug_assert_eq!(page.records.len(), offset(at) + bytes);
+        self.live_bytes += bytes;
         if is_text {
             self.keep_as_text(at);
         }
@@ -152,24 +180,26 @@ impl Arena {
         Part::Held(self.slab.insert(Held::Bytes(bytes.into())))
     }
 
-    /// Makes room for a record in the open page, or opens another one, and returns where the record begins.
-    fn reserve(&mut self, bytes: usize) -> u32 {
+    /// Makes room for a stamp and a record in the open page, or opens another one with this origin. Returns where the record
+    /// begins.
+    fn reserve(&mut self, record_bytes: usize, origin: impl FnOnce() -> u32) -> u32 {
+        let bytes = STAMP_BYTES + record_bytes;
         let used = self.pages.get(self.open).map(|page| page.records.len());
         if used.is_none_or(|used| used + bytes > PAGE_BYTES) {
-            self.open_page(bytes);
+            self.open_page(bytes, origin());
         }
         let page = &mut self.pages[self.open];
         let used = page.records.len();
         if page.records.capacity() < used + bytes {
             page.records.reserve_exact(PAGE_BYTES - used);
         }
-        u32::try_from(self.open << OFFSET_BITS | used)
+        u32::try_from(self.open << OFFSET_BITS | (used + STAMP_BYTES))
             .expect("a shard has less than 4 GiB of short keys and values")
     }
 
-    fn open_page(&mut self, bytes: usize) {
+    fn open_page(&mut self, bytes: usize, origin: u32) {
         if let Some(page) = self.pages.get(self.open) {
-            self.is_due |= page.garbage > MOST_GARBAGE;
+            self.is_due |= page.has_much_garbage();
         }
         let capacity = match self.pages.len() {
             0 if bytes <= FIRST_BYTES => FIRST_BYTES,
@@ -177,6 +207,7 @@ impl Arena {
         };
         let page = Page {
             records: Vec::with_capacity(capacity),
+            origin,
             garbage: 0,
         };
         let is_hole = |page: &Page| page.records.capacity() == 0;
@@ -217,9 +248,9 @@ impl Arena {
         self.outside_bytes -= u64::from(outside);
         let number = (at >> OFFSET_BITS) as usize;
         let page = &mut self.pages[number];
-        page.garbage += wasted;
+        page.garbage += (STAMP_BYTES + wasted) as u32;
         self.live_bytes -= wasted;
-        self.is_due |= page.garbage > MOST_GARBAGE && number != self.open;
+        self.is_due |= page.has_much_garbage() && number != self.open;
     }
 
     /// Takes the value out of a record, which is garbage from then on.
@@ -361,7 +392,7 @@ impl Arena {
     pub(crate) fn tidy(&mut self, index: &mut Index, hasher: &impl BuildHasher) {
         if index.is_empty() {
             if !self.pages.is_empty() {
-                *self = Self::default();
+                self.clear();
             }
             return;
         }
@@ -378,16 +409,16 @@ impl Arena {
     fn free_pages(&mut self, index: &mut Index, hasher: &impl BuildHasher) {
         self.is_due = false;
         for number in 0..self.pages.len() {
-            if number == self.open || self.pages[number].garbage <= MOST_GARBAGE {
+            if number == self.open || !self.pages[number].has_much_garbage() {
                 continue;
             }
             // Its number must not serve again while records with places in it are in the index.
             let reserved = Page {
                 records: Vec::with_capacity(1),
-                garbage: 0,
+                ..Page::default()
             };
             let page = std::mem::replace(&mut self.pages[number], reserved);
-            let mut begin = 0;
+            let mut begin = STAMP_BYTES;
             while begin < page.records.len() {
                 let record = Record::read(&page.records[begin..]);
                 let bytes = record.bytes();
@@ -398,11 +429,19 @@ impl Arena {
                         slab: &self.slab,
                     };
                     let hash = hasher.hash_one(slot.key());
-                    let to = self.reserve(bytes.len());
-                    self.pages[self.open].records.extend_from_slice(bytes);
+                    let to = self.reserve(bytes.len(), || page.origin);
+                    let open = &mut self.pages[self.open];
+                    if open.origin == page.origin {
+                        let whole = begin - STAMP_BYTES..begin + bytes.len();
+                        open.records.extend_from_slice(&page.records[whole]);
+                    } else {
+                        let stamp = page.stamp(self.access, begin);
+                        open.append_stamp(self.access, stamp);
+                        open.records.extend_from_slice(bytes);
+                    }
                     index.replace(hash, from, to);
                 }
-                begin += bytes.len();
+                begin += bytes.len() + STAMP_BYTES;
             }
             self.pages[number] = Page::default();
             self.holes += 1;

@@ -19,6 +19,7 @@
 //! assert!(keyspace.view(b"greeting", 2_000, |value| value.is_none()));
 //! ```
 
+mod age;
 mod arena;
 mod clock;
 mod error;
@@ -27,6 +28,7 @@ mod index;
 mod keyspace;
 mod list;
 mod log;
+mod page;
 mod record;
 mod shard;
 mod slab;
@@ -39,6 +41,7 @@ mod sync;
 mod table;
 mod value;
 
+pub use age::{Access, LastAccess};
 pub use error::Error;
 pub use fields::Fields;
 pub use keyspace::{Evicted, Expired, FullPages, HugePages, Keyspace, Snapshot, Tally, Victim};

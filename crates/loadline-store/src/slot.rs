@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::age::STAMP_BYTES;
 use crate::fields::Fields;
 use crate::record::{Outside, Part, Record};
 use crate::slab::{Held, Slab};
@@ -259,6 +260,6 @@ impl<'s> Slot<'s> {
             Part::Held(place) => self.slab.get(place).held_bytes(),
         };
         let record = &self.record;
-        record.bytes().len() + outside(record.key()) + outside(record.value())
+        STAMP_BYTES + record.bytes().len() + outside(record.key()) + outside(record.value())
     }
 }

@@ -3,7 +3,9 @@
 use std::hash::BuildHasher;
 
 use super::Keyspace;
+use super::age::Noting;
 use super::locked::Locked;
+use crate::age::Access;
 use crate::shard::{Passed, Victim};
 use crate::slot::Slot;
 use crate::sync::atomic::Ordering;
@@ -20,21 +22,25 @@ pub enum Evicted {
 impl Keyspace {
     /// Sets by what [`evict`](Self::evict) chooses, and starts to count what it needs for that; `None` stops that.
     pub fn evict_by(&mut self, victim: Option<Victim>) {
-        self.counted = victim;
         // Counted while nothing is added, and added to from then on.
         self.victim = None;
-        if victim.is_none() {
-            return;
+        if victim.is_some() {
+            let (keys, bytes) = (self.len(), self.charged_bytes());
+            *self.keys.get_mut() = keys;
+            *self.charged_bytes.get_mut() = bytes;
         }
-        let (keys, bytes) = (self.len(), self.charged_bytes());
-        *self.keys.get_mut() = keys;
-        *self.charged_bytes.get_mut() = bytes;
         self.victim = victim;
+        self.count_uses(true);
     }
 
     /// Sets whether an access to an entry is a use of it, as it is by default.
     pub fn count_uses(&mut self, counts: bool) {
-        self.counted = self.victim.filter(|_| counts);
+        self.noting = match (self.access, self.victim) {
+            _ if !counts => Noting::Nothing,
+            (None, None) => Noting::Nothing,
+            (Some(Access::Time), None) => Noting::Time,
+            _ => Noting::Others,
+        };
     }
 
     /// Takes the next step of eviction, which removes a key or reaches the end of the keyspace. The key is

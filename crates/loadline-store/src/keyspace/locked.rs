@@ -3,7 +3,9 @@
 use std::hash::BuildHasher as _;
 use std::ops::Deref;
 
+use super::age::Noting;
 use super::{Expired, Keyspace, WORD_BITS, lock_expired};
+use crate::age::{Access, Stamp, seconds};
 use crate::index::Position;
 use crate::record::Outside;
 use crate::shard::{Passed, Shard, ShardLock, lock};
@@ -99,10 +101,37 @@ impl<'k> Locked<'k> {
     #[inline]
     pub(super) fn find(&mut self, key: &[u8], now: u64) -> Option<u32> {
         let at = self.find_unused(key, now)?;
-        if let Some(victim) = self.keyspace.counted {
-            self.shard.touch(at, victim);
+        match self.keyspace.noting {
+            Noting::Nothing => {}
+            Noting::Time => self.shard.set_time(at, seconds(now)),
+            Noting::Others => self.note_use(at, now),
         }
         Some(at)
+    }
+
+    #[inline]
+    fn note_use(&mut self, at: u32, now: u64) {
+        match self.keyspace.access {
+            Some(Access::Time) => self.shard.set_time(at, seconds(now)),
+            Some(Access::Frequency) => self.count_access(at, now),
+            None => {}
+        }
+        if let Some(victim) = self.keyspace.victim {
+            self.shard.touch(at, victim);
+        }
+    }
+
+    /// Sets the stamp of the entry at `at`. A snapshot does not look at it.
+    pub(super) fn set_stamp(&mut self, at: u32, stamp: Stamp) {
+        self.shard.set_stamp(at, stamp);
+    }
+
+    /// Counts an access to the entry at `at`, or not, as chance has it.
+    fn count_access(&mut self, at: u32, now: u64) {
+        let random = self.keyspace.draw();
+        let stamp = self.shard.stamp(at);
+        let stamp = stamp.accessed(Access::Frequency, now, random);
+        self.shard.set_stamp(at, stamp);
     }
 
     /// Where the record of `key` is, as [`find`](Self::find) says it; counts a hit or a miss.
@@ -184,18 +213,33 @@ impl<'k> Locked<'k> {
         }
     }
 
+    /// Puts a value at `key`, in the place of what is at `current`, whose stamp stays.
+    pub(super) fn put(&mut self, key: &[u8], current: Option<u32>, new: New<'_>, now: u64) {
+        let stamp = match current {
+            Some(at) => self.shard.stamp(at),
+            None => self.keyspace.new_stamp(now),
+        };
+        self.put_stamped(key, current, new, stamp);
+    }
+
     /// Puts a value at `key`, in the place of what is at `current`.
-    pub(super) fn put(&mut self, key: &[u8], current: Option<u32>, new: New<'_>) {
+    pub(super) fn put_stamped(
+        &mut self,
+        key: &[u8],
+        current: Option<u32>,
+        new: New<'_>,
+        stamp: Stamp,
+    ) {
         let keyspace = self.keyspace;
         let hash = self.hash;
         let shard = self.changing();
         match current {
             Some(at) => {
-                shard.replace(hash, at, key, new);
+                shard.replace(hash, at, key, new, stamp);
                 shard.tidy(&keyspace.hasher);
             }
             None => {
-                let at = shard.insert(hash, key, new, &keyspace.hasher);
+                let at = shard.insert(hash, key, new, stamp, &keyspace.hasher);
                 shard.begin_age(at, keyspace.victim);
             }
         }
@@ -209,9 +253,10 @@ impl<'k> Locked<'k> {
         current: Option<u32>,
         bytes: &[u8],
         expires_at: Option<u64>,
+        now: u64,
     ) {
         let Some(at) = current else {
-            return self.put(key, None, New::String(Text::new(bytes, expires_at)));
+            return self.put(key, None, New::String(Text::new(bytes, expires_at)), now);
         };
         let keyspace = self.keyspace;
         let hash = self.hash;

@@ -25,6 +25,9 @@ pub(crate) enum NewString<'v> {
     Outside(Outside),
 }
 
+/// The time of writes by way of [`LockedKey`]: none, since a store keeps no accesses, and reading the clock takes time.
+const NO_TIME: u64 = 0;
+
 /// The order of some keys by their shards; keys of one shard stay in order.
 #[derive(Debug)]
 pub(crate) struct ByShard(Vec<u64>);
@@ -291,15 +294,19 @@ impl LockedKey<'_> {
     pub(crate) fn put(&mut self, key: &[u8], new: NewString<'_>, expires_at: Option<u64>) {
         let current = self.locked.find_any(key);
         match new {
-            NewString::Held(bytes) => self.locked.put_string(key, current, bytes, expires_at),
+            NewString::Held(bytes) => {
+                self.locked
+                    .put_string(key, current, bytes, expires_at, NO_TIME);
+            }
             NewString::Logged(bytes, segment) => {
                 self.locked.set_new_segment(segment);
-                self.locked.put_string(key, current, bytes, expires_at);
+                self.locked
+                    .put_string(key, current, bytes, expires_at, NO_TIME);
             }
             NewString::Outside(outside) => {
                 self.locked.set_new_segment(outside.segment);
                 self.locked
-                    .put(key, current, New::Outside(outside, expires_at));
+                    .put(key, current, New::Outside(outside, expires_at), NO_TIME);
             }
         }
     }
@@ -308,7 +315,8 @@ impl LockedKey<'_> {
     pub(crate) fn put_entry(&mut self, key: &[u8], entry: Entry, segment: u32) {
         let current = self.locked.find_any(key);
         self.locked.set_new_segment(segment);
-        self.locked.put(key, current, Loose::of(entry).renewed());
+        self.locked
+            .put(key, current, Loose::of(entry).renewed(), NO_TIME);
     }
 
     /// Changes the value of the key in place, if it is there. A collection that has lost its last element goes.

@@ -1,5 +1,6 @@
 //! The keyspace.
 
+mod age;
 mod evict;
 mod huge;
 mod locked;
@@ -13,11 +14,13 @@ use std::sync::{Arc, OnceLock, PoisonError};
 
 use hashbrown::DefaultHashBuilder;
 
+use self::age::Noting;
 pub use self::evict::Evicted;
 pub use self::huge::{FullPages, HugePages};
 use self::locked::Locked;
 use self::snapshot::Snapshots;
-use crate::arena::PAGE_BYTES;
+use crate::age::{Access, Stamp};
+use crate::page::PAGE_BYTES;
 pub use crate::shard::Victim;
 use crate::shard::{Shard, ShardLock, lock};
 use crate::slot::{Loose, Slot};
@@ -65,8 +68,14 @@ pub struct Keyspace {
     can_expire: Box<[AtomicU64]>,
     /// By what eviction chooses; without it, nothing is counted for eviction.
     victim: Option<Victim>,
-    /// The same while uses of entries are counted.
-    counted: Option<Victim>,
+    /// The fact about accesses that is kept, if one is.
+    access: Option<Access>,
+    /// The part of these two that an access changes.
+    noting: Noting,
+    /// The second from which on it is kept.
+    kept_since: u32,
+    /// Number of the decisions by chance.
+    draws: AtomicUsize,
     /// The shard at which eviction goes on.
     hand: AtomicUsize,
     /// Bytes of memory and keys of all shards, where eviction is prepared.
@@ -136,7 +145,10 @@ impl Default for Keyspace {
             sweep: AtomicUsize::new(0),
             can_expire: (0..SHARDS / WORD_BITS).map(|_| AtomicU64::new(0)).collect(),
             victim: None,
-            counted: None,
+            access: None,
+            noting: Noting::Nothing,
+            kept_since: 0,
+            draws: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
             charged_bytes: AtomicUsize::new(0),
             keys: AtomicUsize::new(0),
@@ -360,7 +372,7 @@ impl Keyspace {
         let Some(expires_at) = until(shown.map(|slot| (slot.view(), slot.expires_at()))) else {
             return false;
         };
-        shard.put_string(key, current, bytes, expires_at);
+        shard.put_string(key, current, bytes, expires_at, now);
         true
     }
 
@@ -379,7 +391,7 @@ impl Keyspace {
         let shown = current.map(|at| shard.slot(at));
         let expires_at = shown.and_then(|slot| slot.expires_at());
         let bytes = next(shown.map(|slot| slot.view()))?;
-        shard.put_string(key, current, bytes.as_ref(), expires_at);
+        shard.put_string(key, current, bytes.as_ref(), expires_at, now);
         Ok((bytes, expires_at))
     }
 
@@ -403,8 +415,8 @@ impl Keyspace {
     /// Gives the value of `from`, with its expiry, the name `to`, in place of the current one. Says
     /// whether there was one.
     pub fn rename(&self, from: &[u8], to: &[u8], now: u64) -> bool {
-        let loose = self.take_loose(from, now);
-        loose.map(|loose| self.put_loose(to, &loose)).is_some()
+        let taken = self.take_loose(from, now);
+        taken.map(|taken| self.put_loose(to, &taken)).is_some()
     }
 
     /// Copies the value of `from`, with its expiry, to `to` in `target`, in place of the current one.
@@ -413,15 +425,15 @@ impl Keyspace {
         let copy = {
             let mut shard = self.shard_of(from);
             let at = shard.find(from, now);
-            at.map(|at| shard.slot(at).to_loose())
+            at.map(|at| (shard.slot(at).to_loose(), target.new_stamp(now)))
         };
         copy.map(|copy| target.put_loose(to, &copy)).is_some()
     }
 
     /// Moves `key` to `target`, in place of the current value, and says whether it was here.
     pub fn move_to(&self, target: &Self, key: &[u8], now: u64) -> bool {
-        let loose = self.take_loose(key, now);
-        loose.map(|loose| target.put_loose(key, &loose)).is_some()
+        let taken = self.take_loose(key, now);
+        taken.map(|taken| target.put_loose(key, &taken)).is_some()
     }
 
     /// Gives the entry of `key` to `change`, which may change it in place and says what becomes of it.
@@ -435,13 +447,13 @@ impl Keyspace {
         let Some(at) = shard.find(key, now) else {
             let (result, change) = change(None);
             if let Change::Put(entry) = change {
-                shard.put(key, None, Loose::of(entry).renewed());
+                shard.put(key, None, Loose::of(entry).renewed(), now);
             }
             return result;
         };
         let ((result, change), at) = shard.change(key, at, change);
         match change {
-            Change::Put(entry) => shard.put(key, Some(at), Loose::of(entry).renewed()),
+            Change::Put(entry) => shard.put(key, Some(at), Loose::of(entry).renewed(), now),
             // A packed sorted set that was changed has left its former record behind.
             Change::Keep if !shard.slot(at).is_gone(now) => shard.tidy(),
             Change::Keep | Change::Remove => shard.remove(at),
@@ -472,7 +484,8 @@ impl Keyspace {
 
     /// Takes `key` out.
     pub fn take(&self, key: &[u8], now: u64) -> Option<Entry> {
-        self.take_loose(key, now).map(Loose::into_entry)
+        let (loose, _) = self.take_loose(key, now)?;
+        Some(loose.into_entry())
     }
 
     /// Removes `key` and says whether it was there.
@@ -629,16 +642,18 @@ impl Keyspace {
         freed
     }
 
-    fn take_loose(&self, key: &[u8], now: u64) -> Option<Loose> {
+    /// Takes a value out, with the stamp of the last access.
+    fn take_loose(&self, key: &[u8], now: u64) -> Option<(Loose, Stamp)> {
         let mut shard = self.shard_of(key);
         let at = shard.find(key, now)?;
-        Some(shard.take(at))
+        let stamp = shard.stamp(at);
+        Some((shard.take(at), stamp))
     }
 
-    fn put_loose(&self, key: &[u8], loose: &Loose) {
+    fn put_loose(&self, key: &[u8], (loose, stamp): &(Loose, Stamp)) {
         let mut shard = self.shard_of(key);
         let current = shard.find_any(key);
-        shard.put(key, current, loose.renewed());
+        shard.put_stamped(key, current, loose.renewed(), *stamp);
     }
 
     /// The shard of `key`, locked.
@@ -658,7 +673,10 @@ impl Keyspace {
     }
 
     fn make_shards(&self) -> Box<[ShardLock]> {
-        let shards: Box<[_]> = (0..self.count).map(|_| ShardLock::default()).collect();
+        let access = self.access.unwrap_or_default();
+        let shards: Box<[_]> = (0..self.count)
+            .map(|_| ShardLock::keeping(access))
+            .collect();
         let bytes = size_of_val(&*shards);
         self.charged_bytes.fetch_add(bytes, Ordering::Relaxed);
         shards

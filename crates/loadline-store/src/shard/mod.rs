@@ -4,6 +4,7 @@ mod evict;
 
 use std::hash::BuildHasher;
 
+use crate::age::{Access, Stamp};
 use crate::arena::Arena;
 use crate::index::{Index, Position};
 use crate::record::{MOST_USES, Outside};
@@ -45,6 +46,14 @@ pub(crate) struct Shard {
 pub(crate) struct ShardLock(Mutex<Shard>);
 
 impl ShardLock {
+    /// An empty one that keeps this fact about accesses.
+    pub(crate) fn keeping(access: Access) -> Self {
+        let mut shard = Shard::default();
+        // There are no stamps yet to convert at that time.
+        shard.keep(access, 0);
+        Self(Mutex::new(shard))
+    }
+
     /// Reads the lock without taking it, so that it lies in the cache of the processor.
     #[inline]
     pub(crate) fn warm(&self) {
@@ -160,6 +169,27 @@ impl Shard {
         }
     }
 
+    /// Keeps this fact about accesses from now on.
+    pub(crate) fn keep(&mut self, access: Access, now: u64) {
+        self.arena.keep(access, now);
+    }
+
+    /// The stamp of the last access to the entry at `at`.
+    #[inline]
+    pub(crate) fn stamp(&self, at: u32) -> Stamp {
+        self.arena.stamp(at)
+    }
+
+    pub(crate) fn set_stamp(&mut self, at: u32, stamp: Stamp) {
+        self.arena.set_stamp(at, stamp);
+    }
+
+    /// Sets the stamp of an access at this second where times are kept.
+    #[inline]
+    pub(crate) fn set_time(&mut self, at: u32, second: u32) {
+        self.arena.set_time(at, second);
+    }
+
     /// Makes a new entry a recent one, if eviction goes by age: not as recent as one that was used again, so that those stay
     /// when everything in a full cache is new.
     pub(crate) fn begin_age(&mut self, at: u32, victim: Option<Victim>) {
@@ -174,9 +204,10 @@ impl Shard {
         hash: u64,
         key: &[u8],
         new: New<'_>,
+        stamp: Stamp,
         hasher: &impl BuildHasher,
     ) -> u32 {
-        let at = self.arena.add(key, new, 0);
+        let at = self.arena.add(key, new, 0, stamp);
         let arena = &self.arena;
         self.index.insert(hash, at, self.segment, |at| {
             hasher.hash_one(arena.slot(at).key())
@@ -215,8 +246,15 @@ impl Shard {
     }
 
     /// Puts another value in the place of the one at `at`, and returns where it is.
-    pub(crate) fn replace(&mut self, hash: u64, at: u32, key: &[u8], new: New<'_>) -> u32 {
-        let added = self.reshape(hash, at, key, new);
+    pub(crate) fn replace(
+        &mut self,
+        hash: u64,
+        at: u32,
+        key: &[u8],
+        new: New<'_>,
+        stamp: Stamp,
+    ) -> u32 {
+        let added = self.reshape_stamped(hash, at, key, new, stamp);
         self.lie_in_new_segment(hash, added);
         added
     }
@@ -233,9 +271,20 @@ impl Shard {
 
     /// Gives an entry another form and returns where it is. It lies in the log where it did.
     fn reshape(&mut self, hash: u64, at: u32, key: &[u8], new: New<'_>) -> u32 {
+        self.reshape_stamped(hash, at, key, new, self.stamp(at))
+    }
+
+    fn reshape_stamped(
+        &mut self,
+        hash: u64,
+        at: u32,
+        key: &[u8],
+        new: New<'_>,
+        stamp: Stamp,
+    ) -> u32 {
         let old = self.slot(at);
         let (was, uses) = (self.expiring_of(at), old.record.uses());
-        let added = self.arena.add(key, new, uses);
+        let added = self.arena.add(key, new, uses, stamp);
         self.index.replace(hash, at, added);
         self.arena.discard(at);
         self.recount(was, self.slot(added).expiring());
@@ -262,7 +311,8 @@ impl Shard {
             self.lie_in_new_segment(hash, at);
             return at;
         }
-        self.replace(hash, at, key, New::String(Text::new(bytes, expires_at)))
+        let text = Text::new(bytes, expires_at);
+        self.replace(hash, at, key, New::String(text), self.stamp(at))
     }
 
     /// Sets the expiry of the entry at `at` and returns where that is then.
@@ -399,7 +449,7 @@ impl Shard {
     /// Removes everything.
     pub(crate) fn clear(&mut self) {
         self.index = Index::default();
-        self.arena = Arena::default();
+        self.arena.clear();
         self.expiring = 0;
         self.with_expiring_fields = 0;
     }
@@ -529,17 +579,21 @@ mod tests {
     proptest! {
         /// Many keys in one shard, whose records move again and again.
         #[test]
-        fn records_move_without_a_change(steps in steps()) {
+        fn records_move_without_a_change(steps in steps(), pace in 1..400_usize) {
             let hasher = DefaultHashBuilder::default();
             let mut shard = Shard::default();
             let mut model: BTreeMap<[u8; 1], Value> = BTreeMap::new();
-            for step in steps {
+            // Each entry has a second of its own, and pages get other origins.
+            let mut seconds: BTreeMap<[u8; 1], u32> = BTreeMap::new();
+            for (second, step) in (1_700_000_000..).step_by(pace).zip(steps) {
+                let stamp = Stamp::At(second);
                 match step {
                     Step::Put(key, bytes) => {
                         let (key, hash) = ([key], hasher.hash_one(&[key][..]));
+                        seconds.entry(key).or_insert(second);
                         match shard.find(hash, &key) {
                             Some(at) => { shard.put_string(hash, at, &key, &bytes, None); }
-                            None => { shard.insert(hash, &key, New::String(Text::new(&bytes, None)), &hasher); }
+                            None => { shard.insert(hash, &key, New::String(Text::new(&bytes, None)), stamp, &hasher); }
                         }
                         model.insert(key, Value::String(bytes));
                     }
@@ -548,15 +602,17 @@ mod tests {
                         let set = Value::Set([(&key[..], ())].into_iter().collect());
                         let entry = Entry::lasting(set.clone());
                         match shard.find(hash, &key) {
-                            Some(at) => { shard.replace(hash, at, &key, New::Entry(entry.into())); }
-                            None => { shard.insert(hash, &key, New::Entry(entry.into()), &hasher); }
+                            Some(at) => { shard.replace(hash, at, &key, New::Entry(entry.into()), stamp); }
+                            None => { shard.insert(hash, &key, New::Entry(entry.into()), stamp, &hasher); }
                         }
                         model.insert(key, set);
+                        seconds.insert(key, second);
                     }
                     Step::Remove(key) => {
                         let (key, hash) = ([key], hasher.hash_one(&[key][..]));
                         let at = shard.find(hash, &key);
                         prop_assert_eq!(model.remove(&key).is_some(), at.is_some());
+                        seconds.remove(&key);
                         if let Some(at) = at {
                             shard.remove(hash, at);
                         }
@@ -565,6 +621,7 @@ mod tests {
                         let (key, hash) = ([key], hasher.hash_one(&[key][..]));
                         let taken = shard.find(hash, &key).map(|at| shard.take(hash, at).into_entry().value);
                         prop_assert_eq!(taken, model.remove(&key));
+                        seconds.remove(&key);
                     }
                 }
                 shard.tidy(&hasher);
@@ -574,6 +631,12 @@ mod tests {
                 all.insert(slot.key().try_into().unwrap(), slot.view().to_value());
             }
             prop_assert_eq!(&all, &model);
+            for (key, second) in seconds {
+                let at = shard.find(hasher.hash_one(&key[..]), &key).expect("the model has the key");
+                // A time that is old to its page is rounded.
+                let rounded = matches!(shard.stamp(at), Stamp::At(at) if (second - 511..=second).contains(&at));
+                prop_assert!(rounded, "{:?} at {second}", shard.stamp(at));
+            }
             let held: usize = shard.iter().map(|slot| slot.held_bytes()).sum();
             prop_assert_eq!(shard.held_bytes(), held);
             let slack = shard.memory_bytes() - shard.index.memory_bytes() - held;

@@ -11,6 +11,8 @@
     reason = "the modules of the crate are there as a whole, and few of their functions are used"
 )]
 
+#[path = "../../src/age.rs"]
+mod age;
 #[path = "../../src/arena.rs"]
 mod arena;
 #[path = "../../src/error.rs"]
@@ -26,6 +28,8 @@ mod list;
 #[path = "../../src/log/mod.rs"]
 mod log;
 mod memory;
+#[path = "../../src/page.rs"]
+mod page;
 #[path = "../../src/record.rs"]
 mod record;
 #[path = "../../src/shard/mod.rs"]

@@ -1,3 +1,4 @@
+mod accesses;
 mod snapshots;
 
 use super::*;
