@@ -1,6 +1,6 @@
 //! Settings that CONFIG SET can change.
 
-use loadline_store::Victim;
+use loadline_store::{Access, Victim};
 
 use crate::notify::Classes;
 
@@ -285,6 +285,15 @@ impl Eviction {
             Self::LeastRecent | Self::LeastRecentVolatile => Some(Victim::LeastRecent),
             Self::Random | Self::RandomVolatile => Some(Victim::Random),
             Self::FirstToExpire => Some(Victim::FirstToExpire),
+        }
+    }
+
+    /// The fact about accesses that OBJECT shows: their frequency with the `-lfu` policies, and the time of the last one with
+    /// others.
+    pub(crate) fn access(self) -> Access {
+        match self.victim() {
+            Some(Victim::LeastUsed) => Access::Frequency,
+            _ => Access::Time,
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use loadline_resp::Protocol;
-use loadline_store::{Evicted, Keyspace, Victim, View};
+use loadline_store::{Access, Evicted, Keyspace, Victim, View};
 
 use crate::Error;
 use crate::acl::{Acl, DEFAULT};
@@ -111,6 +111,8 @@ pub(crate) struct Shared {
     added_up: Option<(usize, Instant)>,
     /// The order in which the databases evict.
     victim: Option<Victim>,
+    /// The fact about accesses that the databases keep.
+    access: Option<Access>,
     /// The database in which eviction continues.
     evicting: usize,
     /// No search for keys to evict before this time, because the last one found none, in milliseconds since
@@ -370,6 +372,7 @@ impl Shared {
             has_postponed: false,
             added_up: None,
             victim: None,
+            access: None,
             evicting: 0,
             fruitless_until: 0,
         }
@@ -434,7 +437,7 @@ impl Shared {
 
     /// Replaces the settings.
     pub(crate) fn set(&mut self, settings: Settings) {
-        // OBJECT FREQ shows uses without a limit too.
+        // Uses are counted without a limit too, for one that is set later.
         let is_used = |victim: &Victim| settings.maxmemory > 0 || *victim == Victim::LeastUsed;
         let victim = settings.eviction.victim().filter(is_used);
         if victim != self.victim {
@@ -442,6 +445,13 @@ impl Shared {
                 database.evict_by(victim);
             }
             self.victim = victim;
+        }
+        let access = Some(settings.eviction.access());
+        if access != self.access {
+            for database in &mut self.databases {
+                database.keep_access(settings.eviction.access(), self.now);
+            }
+            self.access = access;
         }
         let (before, after) = (self.settings.notified, settings.notified);
         if before != after {
@@ -456,13 +466,8 @@ impl Shared {
 
     /// Applies the settings to databases that were replaced.
     pub(crate) fn set_again(&mut self) {
-        self.victim = None;
+        (self.victim, self.access) = (None, None);
         self.set(self.settings.clone());
-    }
-
-    /// Whether accesses to keys are counted, for eviction.
-    pub(crate) fn counts_uses(&self) -> bool {
-        self.victim == Some(Victim::LeastUsed)
     }
 
     /// Releases the clients whose time to wait is over.

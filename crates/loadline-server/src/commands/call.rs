@@ -88,6 +88,11 @@ impl Call<'_> {
             .inspect(key, self.now(), |value| value.is_some())
     }
 
+    /// Whether `key` exists. Counts as a use, but not as a look-up.
+    pub(super) fn finds(&self, key: &[u8]) -> bool {
+        self.store().view(key, self.now(), |value| value.is_some())
+    }
+
     /// The kind of the value at `key`. Counts as a look-up, but not as a use.
     pub(super) fn kind_of(&mut self, key: &[u8]) -> Option<&'static str> {
         let look = |value: Option<View<'_>>| value.map(View::kind);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use loadline_resp::Protocol;
 use loadline_resp::encode;
+use loadline_store::{Access, LastAccess};
 
 use super::digest::Digest;
 use super::help::list;
@@ -147,17 +148,33 @@ fn populate(call: &mut Call<'_>, options: Words<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The fields of Redis 7.0, without the address and the time of the last use, which are not kept here.
+/// The fields of Redis 7.0. There is no address.
 fn object(call: &mut Call<'_>, key: &[u8]) -> Result<(), Refusal> {
     let (store, now) = (call.store(), call.now());
     let bytes = store.inspect(key, now, |value| value.map(dump::value_bytes));
-    let found = encoding_of(call, key).zip(bytes);
-    let (encoding, bytes) = found.ok_or(NO_KEY)?;
+    let last = store.last_access(key, now);
+    let found = encoding_of(call, key).zip(bytes).zip(last);
+    let ((encoding, bytes), last) = found.ok_or(NO_KEY)?;
+    let lru = lru(call.shared.settings.eviction.access(), last, now);
+    let idle = (now / 1_000).wrapping_sub(lru) & LRU_MASK;
     // A place that no value can have.
     call.reply().simple(&format!(
-        "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{bytes}"
+        "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{bytes} lru:{lru} lru_seconds_idle:{idle}"
     ));
     Ok(())
+}
+
+/// The bits of the field `lru` of Redis.
+const LRU_MASK: u64 = (1 << 24) - 1;
+
+/// The field `lru` of Redis for a last access: its time in seconds, or its time in minutes before the counter.
+fn lru(access: Access, last: LastAccess, now: u64) -> u64 {
+    let second = (now / 1_000).saturating_sub(last.idle_seconds);
+    let lru = match access {
+        Access::Time => second,
+        Access::Frequency => (second / 60) << 8 | u64::from(last.frequency),
+    };
+    lru & LRU_MASK
 }
 
 /// Replies with an example of a type of RESP3, or with its form in RESP2.

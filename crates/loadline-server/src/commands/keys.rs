@@ -1,6 +1,6 @@
 //! Commands for keys of any kind: existence, names, scans.
 
-use loadline_store::{Keyspace, Shape, View};
+use loadline_store::{Access, Keyspace, Shape, View};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
@@ -87,9 +87,11 @@ fn renamenx(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     if !call.has(words[1]) {
         return Err(NO_KEY.into());
     }
-    let is_free = !call.has(words[2]);
+    let is_free = !call.finds(words[2]);
     if is_free {
         give_name(call, words[1], words[2])?;
+    } else {
+        call.finds(words[1]);
     }
     call.reply().flag(is_free);
     Ok(())
@@ -97,7 +99,7 @@ fn renamenx(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 
 fn give_name(call: &mut Call<'_>, from: &[u8], to: &[u8]) -> Result<(), Refusal> {
     if from == to {
-        return if call.has(from) {
+        return if call.finds(from) {
             Ok(())
         } else {
             Err(NO_KEY.into())
@@ -200,30 +202,28 @@ fn random_key(call: &mut Call<'_>, _: Words<'_>) -> Result<(), Refusal> {
 }
 
 /// Encodings have the names of Redis, which depend on a value's size and history. The only difference is an
-/// integer written by INCRBYFLOAT: `int` here, `embstr` there. The time of the last access is not recorded,
-/// and the access frequency only with an LFU policy.
+/// integer written by INCRBYFLOAT: `int` here, `embstr` there.
 fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let &[_, word, key] = words else {
         return Err(no_such_form(words));
     };
-    let uses = call.store().uses(key, call.now()).unwrap_or(0);
-    let encoding = encoding_of(call, key);
-    let counts_uses = call.shared.counts_uses();
+    let last = call.store().last_access(key, call.now());
+    let found = encoding_of(call, key).zip(last);
+    let access = call.shared.settings.eviction.access();
     let mut reply = call.reply();
-    match encoding {
-        None => reply.null(),
-        Some(encoding) if is(word, "ENCODING") => reply.bulk(encoding.as_bytes()),
-        Some(_) if is(word, "REFCOUNT") => reply.integer(1),
-        Some(_) if is(word, "IDLETIME") && counts_uses => {
+    let Some((encoding, last)) = found else {
+        reply.null();
+        return Ok(());
+    };
+    match access {
+        _ if is(word, "ENCODING") => reply.bulk(encoding.as_bytes()),
+        _ if is(word, "REFCOUNT") => reply.integer(1),
+        Access::Time if is(word, "IDLETIME") => reply.integer(last.idle_seconds as i64),
+        Access::Frequency if is(word, "IDLETIME") => {
             return Err("ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.".into());
         }
-        Some(_) if is(word, "IDLETIME") => {
-            return Err(
-                "ERR The time of the last access to a key is not tracked by this server.".into(),
-            );
-        }
-        Some(_) if counts_uses => reply.integer(uses.into()),
-        Some(_) => {
+        Access::Frequency => reply.integer(last.frequency.into()),
+        Access::Time => {
             return Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.".into());
         }
     }

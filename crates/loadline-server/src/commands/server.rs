@@ -122,7 +122,7 @@ pub(super) fn note_loss(shared: &mut Shared, databases: Range<usize>) {
 }
 
 fn has(store: &Keyspace, key: &[u8], now: u64) -> bool {
-    store.view(key, now, |value| value.is_some())
+    store.inspect(key, now, |value| value.is_some())
 }
 
 /// Exchanges two databases and marks the watched keys in both.

@@ -166,7 +166,7 @@ fn set(call: &mut Call<'_>, key: &[u8], bytes: &[u8], options: Options) -> Resul
 }
 
 fn setnx(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
-    let is_new = !call.has(words[1]);
+    let is_new = !call.finds(words[1]);
     if is_new {
         call.put_string(words[1], words[2], None);
     }
@@ -268,7 +268,7 @@ fn mset(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 
 fn msetnx(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     let pairs = pairs(words, "msetnx")?;
-    let all_are_new = !pairs.clone().any(|pair| call.has(pair[0]));
+    let all_are_new = !pairs.clone().any(|pair| call.finds(pair[0]));
     if all_are_new {
         for pair in pairs {
             call.put_string(pair[0], pair[1], None);

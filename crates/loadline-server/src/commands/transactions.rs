@@ -113,7 +113,7 @@ fn watch(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
 fn has_changed(call: &Call<'_>) -> bool {
     let is_over = |watch: &Watch| {
         let store = &call.shared.databases[watch.database];
-        watch.was_there && store.view(&watch.key, call.now(), |value| value.is_none())
+        watch.was_there && store.inspect(&watch.key, call.now(), |value| value.is_none())
     };
     call.shared.watched.changed.contains(&call.session.id)
         || call.session.watches.iter().any(is_over)

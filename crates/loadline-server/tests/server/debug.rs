@@ -198,12 +198,15 @@ fn reloaded_data_is_that_of_before() {
              CONFIG SET maxmemory-policy allkeys-lfu maxmemory 1gb"
         );
         ask(&mut client, &line);
-        let shown = "DEBUG DIGEST\r\nEXPIRETIME t\r\nHEXPIRETIME hf FIELDS 2 a b\r\nXINFO GROUPS x\r\nFCALL f 0\r\nOBJECT FREQ t\r\nDBSIZE";
+        let shown = "DEBUG DIGEST\r\nEXPIRETIME t\r\nHEXPIRETIME hf FIELDS 2 a b\r\nXINFO GROUPS x\r\nFCALL f 0\r\nDBSIZE";
         let before = ask(&mut client, shown);
         ask(&mut watcher, "WATCH k");
         let reply = ask(&mut client, "SET a 1\r\nDEBUG RELOAD\r\nGET a\r\nDEL a");
         assert_eq!(reply, "+OK\r\n+OK\r\n$1\r\n1\r\n:1\r\n");
         assert_eq!(ask(&mut client, shown), before, "{dir:?}");
+        // The policy applies to what was loaded. A minute can end meanwhile, which takes one from the counter.
+        let frequency = ask(&mut client, "OBJECT FREQ t");
+        assert!([":5\r\n", ":4\r\n"].contains(&&*frequency), "{frequency}");
         let reply = ask(&mut watcher, "MULTI\r\nGET k\r\nEXEC");
         assert!(reply.ends_with("*-1\r\n"), "{reply}");
         let reply = ask(

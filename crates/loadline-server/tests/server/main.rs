@@ -7,6 +7,7 @@
 )]
 
 mod acl;
+mod ages;
 mod as_redis;
 mod blocking;
 mod busy;

@@ -310,14 +310,6 @@ impl Keyspace {
         Some(shard.slot(at).shape())
     }
 
-    /// The count of recent uses of `key`, as [`evict`](Self::evict) keeps it.
-    #[must_use]
-    pub fn uses(&self, key: &[u8], now: u64) -> Option<u8> {
-        let mut shard = self.shard_of(key);
-        let at = shard.find_unused(key, now)?;
-        Some(shard.slot(at).record.uses())
-    }
-
     /// Bytes of memory that keys, values and tables take, without what an allocator adds.
     #[must_use]
     pub fn total_memory_bytes(&self) -> usize {

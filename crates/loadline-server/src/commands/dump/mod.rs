@@ -13,7 +13,7 @@ mod stream;
 mod write;
 
 use crc::{CRC_64_REDIS, Crc, Table};
-use loadline_store::{Entry, Value, View};
+use loadline_store::{Entry, LastAccess, Value, View};
 
 use super::numbers::integer;
 use super::refusal::{Refusal, SYNTAX};
@@ -159,35 +159,51 @@ pub(super) fn functions_in(payload: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
 struct Options {
     replaces: bool,
     is_absolute: bool,
+    idle_seconds: Option<u64>,
+    frequency: Option<u8>,
 }
 
 impl Options {
-    /// Reads the options. IDLETIME and FREQ are checked as in Redis and otherwise ignored.
     fn parse(words: &[&[u8]]) -> Result<Self, Refusal> {
         let mut options = Self::default();
-        let (mut has_idle_time, mut has_frequency) = (false, false);
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
             if is(word, "REPLACE") {
                 options.replaces = true;
             } else if is(word, "ABSTTL") {
                 options.is_absolute = true;
-            } else if is(word, "IDLETIME") && !has_frequency && !rest.as_slice().is_empty() {
-                has_idle_time = true;
-                if rest.next().map(|value| integer(value)).transpose()? < Some(0) {
-                    return Err("ERR Invalid IDLETIME value, must be >= 0".into());
-                }
-            } else if is(word, "FREQ") && !has_idle_time && !rest.as_slice().is_empty() {
-                has_frequency = true;
-                let frequency = rest.next().map(|value| integer(value)).transpose()?;
-                if !frequency.is_some_and(|frequency| (0..=255).contains(&frequency)) {
-                    return Err("ERR Invalid FREQ value, must be >= 0 and <= 255".into());
-                }
+            } else if is(word, "IDLETIME")
+                && options.frequency.is_none()
+                && let Some(seconds) = rest.next()
+            {
+                let seconds = u64::try_from(integer(seconds)?);
+                let seconds = seconds.map_err(|_| "ERR Invalid IDLETIME value, must be >= 0")?;
+                options.idle_seconds = Some(seconds);
+            } else if is(word, "FREQ")
+                && options.idle_seconds.is_none()
+                && let Some(frequency) = rest.next()
+            {
+                let frequency = u8::try_from(integer(frequency)?);
+                let frequency =
+                    frequency.map_err(|_| "ERR Invalid FREQ value, must be >= 0 and <= 255")?;
+                options.frequency = Some(frequency);
             } else {
                 return Err(SYNTAX.into());
             }
         }
         Ok(options)
+    }
+
+    /// The last access to the restored key. The policy of eviction decides which of the two options has an effect.
+    fn last_access(&self) -> LastAccess {
+        let LastAccess {
+            idle_seconds,
+            frequency,
+        } = LastAccess::NEW;
+        LastAccess {
+            idle_seconds: self.idle_seconds.unwrap_or(idle_seconds),
+            frequency: self.frequency.unwrap_or(frequency),
+        }
     }
 }
 
@@ -217,6 +233,8 @@ fn restore(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     } else {
         call.put(key, Entry { value, expires_at });
     }
+    call.store()
+        .set_last_access(key, options.last_access(), now);
     call.reply().ok();
     Ok(())
 }

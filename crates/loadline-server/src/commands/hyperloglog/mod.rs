@@ -42,13 +42,18 @@ fn fresh() -> Value {
 
 /// The encoding of the sketch at `key`; `None` if there is no key.
 fn encoding(call: &Call<'_>, key: &[u8]) -> Result<Option<Encoding>, Refusal> {
-    call.store().inspect(key, call.now(), |value| match value {
+    let encoding = call.store().inspect(key, call.now(), |value| match value {
         None => Ok(None),
         Some(View::String(bytes)) => sketch::encoding(bytes)
             .map(Some)
             .ok_or_else(|| NO_SKETCH.into()),
         Some(_) => Err(WRONG_TYPE.into()),
-    })
+    });
+    if encoding.is_err() {
+        // No other look at the value follows, and this is a use of the key, as in Redis.
+        call.finds(key);
+    }
+    encoding
 }
 
 fn most_sparse(call: &Call<'_>) -> usize {
