@@ -54,14 +54,18 @@ fn used(mut stream: &mut dyn ReadWrite, restore: &str, command: &str) -> Vec<(ch
     each.collect()
 }
 
-#[test]
-fn commands_use_the_keys_that_they_use_in_redis() {
+fn with_debug() -> (Ours, Redis) {
     let config = ServerConfig {
         debug_command: DebugCommand::Yes,
         ..ServerConfig::default()
     };
-    let ours = Ours::start(config);
     let redis = Redis::start_with(&["--enable-debug-command", "yes"]);
+    (Ours::start(config), redis)
+}
+
+#[test]
+fn commands_use_the_keys_that_they_use_in_redis() {
+    let (ours, redis) = with_debug();
     let (mut one, mut other) = (ours.connect(), redis.connect());
     let mut seen = BTreeSet::new();
     let mut differences = Vec::new();
@@ -371,12 +375,7 @@ fn lru(mut stream: &mut dyn ReadWrite) -> [u64; 2] {
 
 #[test]
 fn debug_object_shows_the_clock_of_redis() {
-    let config = ServerConfig {
-        debug_command: DebugCommand::Yes,
-        ..ServerConfig::default()
-    };
-    let ours = Ours::start(config);
-    let redis = Redis::start_with(&["--enable-debug-command", "yes"]);
+    let (ours, redis) = with_debug();
     let (mut one, mut other) = (ours.connect(), redis.connect());
     ask(&mut other, "SET k v");
     let payload = dumped(&mut other, "k");
