@@ -59,19 +59,12 @@ impl Cluster {
         let cluster = Self { nodes, moving };
         for (place, server) in cluster.nodes.iter().enumerate() {
             server.ask(&format!("CLUSTER SET-CONFIG-EPOCH {}", place + 1));
-            server.ask(&format!(
-                "CLUSTER MEET 127.0.0.1 {} {}",
-                cluster.nodes[0].port, cluster.nodes[0].bus
-            ));
             if place < MASTERS {
                 let (first, last) = (place * SLOTS / MASTERS, (place + 1) * SLOTS / MASTERS - 1);
                 server.ask(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
             }
         }
-        cluster.wait_for("all nodes know each other", |server| {
-            let known = format!("cluster_known_nodes:{}", 2 * MASTERS);
-            server.cluster_info().contains(&known)
-        });
+        cluster.introduce();
         for place in 0..MASTERS {
             let id = cluster.nodes[place].ask("CLUSTER MYID");
             cluster.nodes[MASTERS + place].ask(&format!("CLUSTER REPLICATE {id}"));
@@ -98,6 +91,24 @@ impl Cluster {
             info.contains("role:master") || info.contains("master_link_status:up")
         });
         cluster
+    }
+
+    /// Introduces the nodes to each other. An introduction is lost if its connection fails, so it is repeated.
+    fn introduce(&self) {
+        let known = format!("cluster_known_nodes:{}", 2 * MASTERS);
+        let knows = |server: &Server| server.cluster_info().contains(&known);
+        let is_done = (0..10).any(|_| {
+            for (place, server) in self.nodes.iter().enumerate() {
+                for other in &self.nodes[..place] {
+                    server.ask(&format!(
+                        "CLUSTER MEET 127.0.0.1 {} {}",
+                        other.port, other.bus
+                    ));
+                }
+            }
+            self.comes(PATIENCE / 10, knows)
+        });
+        assert!(is_done, "it does not come that all nodes know each other");
     }
 
     /// Two of the nodes, of which one is a replica; the client finds the others.
@@ -163,11 +174,19 @@ impl Cluster {
     }
 
     fn wait_for(&self, what: &str, is_so: impl Fn(&Server) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        assert!(self.comes(PATIENCE, is_so), "it does not come that {what}");
+    }
+
+    /// Whether this is so of all nodes within the time.
+    fn comes(&self, patience: Duration, is_so: impl Fn(&Server) -> bool) -> bool {
+        let deadline = Instant::now() + patience;
         while !self.nodes.iter().all(&is_so) {
-            assert!(Instant::now() < deadline, "it does not come that {what}");
+            if Instant::now() >= deadline {
+                return false;
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
+        true
     }
 }
 
