@@ -136,6 +136,8 @@ fn restores(call: &mut Call<'_>, options: &Options<'_>) -> (Vec<Vec<u8>>, Vec<u8
         let Some((payload, expires_at)) = found else {
             continue;
         };
+        // It stays with COPY, or if the migration fails, and this is a use of it, as in Redis.
+        call.finds(key);
         let life = expires_at
             .map_or(0, |at| at.saturating_sub(now).max(1))
             .to_string();
