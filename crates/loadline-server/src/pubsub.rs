@@ -26,9 +26,9 @@ type Name = Arc<[u8]>;
 pub(crate) type Slot = usize;
 
 /// Parts in which the messages of many subscribers are written.
-const PARTS: usize = 16;
+pub(crate) const PARTS: usize = 16;
 /// The least number of subscribers in a part.
-const SMALLEST_PART: usize = 64;
+pub(crate) const SMALLEST_PART: usize = 64;
 /// The most bytes of messages of a subscriber that wait for its part.
 pub(crate) const MOST_POSTED: u64 = 256 << 10;
 

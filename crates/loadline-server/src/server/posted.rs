@@ -5,12 +5,9 @@ use std::os::unix::net::UnixStream;
 
 use super::rig::{Rig, said};
 use super::*;
-use crate::pubsub::MOST_POSTED;
+use crate::pubsub::{MOST_POSTED, PARTS, SMALLEST_PART};
 
 const SUBSCRIBERS: usize = 200;
-
-/// The most turns until all subscribers have a message.
-const MOST_TURNS: usize = 16;
 
 /// A server with a publisher and subscribers of `news`.
 fn with_subscribers() -> (Rig, UnixStream, Vec<UnixStream>) {
@@ -48,10 +45,10 @@ fn reply_does_not_wait_for_all_subscribers() {
     assert_eq!(said(&mut publisher), reply());
     let mut texts: Vec<String> = subscribers.iter_mut().map(said).collect();
     let reached = texts.iter().filter(|text| **text == message("0")).count();
-    assert_eq!(reached, 64);
+    assert_eq!(reached, SMALLEST_PART);
     assert_eq!(
         texts.iter().filter(|text| text.is_empty()).count(),
-        SUBSCRIBERS - 64
+        SUBSCRIBERS - SMALLEST_PART
     );
     let sleep = rig.server.longest_sleep();
     assert_eq!((sleep.tv_sec, sleep.tv_nsec), (0, 0));
@@ -59,7 +56,7 @@ fn reply_does_not_wait_for_all_subscribers() {
         rig.send(&mut publisher, &format!("PUBLISH news {number}"));
         assert_eq!(said(&mut publisher), reply());
     }
-    for _ in 0..MOST_TURNS {
+    for _ in 0..PARTS {
         rig.turn();
     }
     assert_ne!(rig.server.longest_sleep().tv_nsec, 0);
@@ -147,7 +144,7 @@ fn subscribers_end_with_messages_that_wait() {
     // It takes over the mailbox of one that went.
     let mut next = rig.connect();
     rig.send(&mut next, "SUBSCRIBE news");
-    for _ in 0..MOST_TURNS {
+    for _ in 0..PARTS {
         rig.turn();
     }
     assert_eq!(
@@ -155,7 +152,7 @@ fn subscribers_end_with_messages_that_wait() {
         "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n"
     );
     rig.send(&mut publisher, "PUBLISH news 1");
-    for _ in 0..MOST_TURNS {
+    for _ in 0..PARTS {
         rig.turn();
     }
     assert_eq!(said(&mut next), message("1"));
