@@ -1,6 +1,6 @@
 //! Settings that CONFIG SET can change.
 
-use loadline_store::{Access, Victim};
+use loadline_store::{AccessMetric, Victim};
 
 use crate::notify::Classes;
 
@@ -290,10 +290,10 @@ impl Eviction {
 
     /// The fact about accesses that OBJECT shows: their frequency with the `-lfu` policies, and the time of the last one with
     /// others.
-    pub(crate) fn access(self) -> Access {
+    pub(crate) fn access(self) -> AccessMetric {
         match self.victim() {
-            Some(Victim::LeastUsed) => Access::Frequency,
-            _ => Access::Time,
+            Some(Victim::LeastUsed) => AccessMetric::Frequency,
+            _ => AccessMetric::Time,
         }
     }
 

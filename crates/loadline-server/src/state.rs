@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use loadline_resp::Protocol;
-use loadline_store::{Access, Evicted, Keyspace, Victim, View};
+use loadline_store::{AccessMetric, Evicted, Keyspace, Victim, View};
 
 use crate::Error;
 use crate::acl::{Acl, DEFAULT};
@@ -112,7 +112,7 @@ pub(crate) struct Shared {
     /// The order in which the databases evict.
     victim: Option<Victim>,
     /// The fact about accesses that the databases keep.
-    access: Option<Access>,
+    access: Option<AccessMetric>,
     /// The database in which eviction continues.
     evicting: usize,
     /// No search for keys to evict before this time, because the last one found none, in milliseconds since

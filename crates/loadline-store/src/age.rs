@@ -14,7 +14,7 @@
 
 /// The fact about accesses to its entries that a keyspace keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Access {
+pub enum AccessMetric {
     /// The time of the last one.
     #[default]
     Time,
@@ -25,9 +25,9 @@ pub enum Access {
 /// The last access to an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastAccess {
-    /// Seconds since then; with [`Access::Frequency`], whole minutes at most.
+    /// Seconds since then; with [`AccessMetric::Frequency`], whole minutes at most.
     pub idle_seconds: u64,
-    /// The counter of Redis, which grows with the logarithm of the number of accesses; with [`Access::Time`], that of a new
+    /// The counter of Redis, which grows with the logarithm of the number of accesses; with [`AccessMetric::Time`], that of a new
     /// entry.
     pub frequency: u8,
 }
@@ -80,12 +80,12 @@ pub(crate) fn seconds(now: u64) -> u32 {
 impl Stamp {
     /// That of an entry that is added now.
     #[inline]
-    pub(crate) fn new(access: Access, now: u64) -> Self {
+    pub(crate) fn new(access: AccessMetric, now: u64) -> Self {
         LastAccess::NEW.stamp(access, now)
     }
 
     /// That after another access, which 32 random bits decide whether to count.
-    pub(crate) fn accessed(self, access: Access, now: u64, random: u32) -> Self {
+    pub(crate) fn accessed(self, access: AccessMetric, now: u64, random: u32) -> Self {
         let frequency = self.shown(now, 0).frequency;
         let counted = LastAccess {
             frequency: incremented(frequency, random),
@@ -123,14 +123,14 @@ impl Stamp {
 impl LastAccess {
     /// The stamp that says the same. A counter is that of now.
     #[inline]
-    pub(crate) fn stamp(self, access: Access, now: u64) -> Stamp {
+    pub(crate) fn stamp(self, access: AccessMetric, now: u64) -> Stamp {
         let second = seconds(now);
         match access {
-            Access::Time => {
+            AccessMetric::Time => {
                 let idle = u32::try_from(self.idle_seconds).unwrap_or(u32::MAX);
                 Stamp::At(second.saturating_sub(idle))
             }
-            Access::Frequency => Stamp::Counted {
+            AccessMetric::Frequency => Stamp::Counted {
                 minute: second / 60,
                 count: self.frequency,
             },
@@ -138,7 +138,7 @@ impl LastAccess {
     }
 }
 
-impl Access {
+impl AccessMetric {
     /// The origin for a page whose last access this is: in seconds since the Unix epoch for times, in minutes for counters.
     pub(crate) fn origin(self, last: Stamp) -> u32 {
         match self {
@@ -232,7 +232,7 @@ mod tests {
     proptest! {
         #[test]
         fn recent_access_is_exact_and_an_old_one_too_old_by_less_than_a_step(now in second(), idle in 0..20_000_000_u32) {
-            let access = Access::Time;
+            let access = AccessMetric::Time;
             let origin = access.origin(Stamp::At(now));
             let bits = access.encode(origin, Stamp::At(now - idle)).unwrap();
             let shown = access.decode(origin, bits).shown(ms(now), 0).idle_seconds as u32;
@@ -248,7 +248,7 @@ mod tests {
 
         #[test]
         fn another_origin_keeps_what_was_rounded(now in second(), idle in 0..10_000_000_u32, later in 0..1_000_000_u32) {
-            let access = Access::Time;
+            let access = AccessMetric::Time;
             let origin = access.origin(Stamp::At(now));
             let bits = access.encode(origin, Stamp::At(now - idle)).unwrap();
             let stamp = access.decode(origin, bits);
@@ -263,7 +263,7 @@ mod tests {
 
         #[test]
         fn time_beyond_a_page_asks_for_another_origin(now in second(), later in 0..100_000_u32) {
-            let access = Access::Time;
+            let access = AccessMetric::Time;
             let origin = access.origin(Stamp::At(now));
             let fits = now + later - origin < AT_ORIGIN.into();
             prop_assert_eq!(access.encode(origin, Stamp::At(now + later)).is_some(), fits);
@@ -278,7 +278,7 @@ mod tests {
             count in any::<u8>(),
             waits in proptest::collection::vec(0..200_u32, 1..5),
         ) {
-            let access = Access::Frequency;
+            let access = AccessMetric::Frequency;
             let first = LastAccess { frequency: count, ..LastAccess::NEW }.stamp(access, ms(now));
             let (mut origin, mut minute) = (access.origin(first), now / 60);
             let mut bits = access.encode(origin, first).unwrap();
@@ -295,16 +295,16 @@ mod tests {
         #[test]
         fn stamps_of_one_kind_are_read_as_the_other(now in second(), idle in 0..10_000_u32, count in any::<u8>()) {
             let last = LastAccess { idle_seconds: idle.into(), frequency: count };
-            let times = last.stamp(Access::Time, ms(now));
-            let origin = Access::Frequency.origin(Stamp::At(now));
-            let bits = Access::Frequency.encode(origin, times).unwrap();
-            let shown = Access::Frequency.decode(origin, bits).shown(ms(now), 0);
+            let times = last.stamp(AccessMetric::Time, ms(now));
+            let origin = AccessMetric::Frequency.origin(Stamp::At(now));
+            let bits = AccessMetric::Frequency.encode(origin, times).unwrap();
+            let shown = AccessMetric::Frequency.decode(origin, bits).shown(ms(now), 0);
             let minutes = now / 60 - (now - idle) / 60;
             prop_assert_eq!(u32::from(shown.frequency), u32::from(INITIAL).saturating_sub(minutes));
             let counter = Stamp::Counted { minute: (now - idle) / 60, count };
-            let origin = Access::Time.origin(Stamp::At(now));
-            let bits = Access::Time.encode(origin, counter).unwrap();
-            let shown = Access::Time.decode(origin, bits).shown(ms(now), 0);
+            let origin = AccessMetric::Time.origin(Stamp::At(now));
+            let bits = AccessMetric::Time.encode(origin, counter).unwrap();
+            let shown = AccessMetric::Time.decode(origin, bits).shown(ms(now), 0);
             prop_assert!((idle..idle + 60).contains(&(shown.idle_seconds as u32)));
         }
     }
@@ -312,24 +312,26 @@ mod tests {
     #[test]
     fn entry_without_a_stamp_counts_from_the_start() {
         for origin in [0, 1_700_000_000 / STEP * STEP] {
-            let bits = Access::Time.encode(origin, Stamp::Unknown).unwrap();
-            let stamp = Access::Time.decode(origin, bits);
+            let bits = AccessMetric::Time.encode(origin, Stamp::Unknown).unwrap();
+            let stamp = AccessMetric::Time.decode(origin, bits);
             assert_eq!(stamp, Stamp::Unknown);
             assert_eq!(stamp.shown(90_000, 70).idle_seconds, 20);
         }
-        let now = Stamp::new(Access::Frequency, 1_000 * 60_000);
-        let origin = Access::Frequency.origin(now);
-        let bits = Access::Frequency.encode(origin, Stamp::Unknown).unwrap();
-        assert_eq!(Access::Frequency.decode(origin, bits), now);
+        let now = Stamp::new(AccessMetric::Frequency, 1_000 * 60_000);
+        let origin = AccessMetric::Frequency.origin(now);
+        let bits = AccessMetric::Frequency
+            .encode(origin, Stamp::Unknown)
+            .unwrap();
+        assert_eq!(AccessMetric::Frequency.decode(origin, bits), now);
     }
 
     #[test]
     fn clock_that_was_set_back_gives_no_age() {
         let stamp = Stamp::At(5_000);
         assert_eq!(stamp.shown(4_000_000, 0).idle_seconds, 0);
-        let origin = Access::Time.origin(Stamp::At(5_000_000));
-        let bits = Access::Time.encode(origin, stamp).unwrap();
-        assert!(Access::Time.decode(origin, bits).second() <= 5_000);
+        let origin = AccessMetric::Time.origin(Stamp::At(5_000_000));
+        let bits = AccessMetric::Time.encode(origin, stamp).unwrap();
+        assert!(AccessMetric::Time.decode(origin, bits).second() <= 5_000);
     }
 
     /// Counters of Redis with a factor of 10 after as many accesses, by the comments of its configuration file.

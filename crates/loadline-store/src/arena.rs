@@ -14,7 +14,7 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use crate::age::{Access, STAMP_BYTES, Stamp};
+use crate::age::{AccessMetric, STAMP_BYTES, Stamp};
 use crate::index::Index;
 use crate::page::{OFFSET_BITS, PAGE_BYTES, Page};
 use crate::record::{self, LONGEST, MOST_USES, Notes, Outside, Part, Record};
@@ -25,6 +25,7 @@ use crate::value::Entry;
 
 /// Bytes of the first page of a shard at first, since most shards of a small keyspace hold a few records.
 const FIRST_BYTES: usize = 240;
+
 #[derive(Debug, Default, Clone)]
 #[repr(C)]
 pub(crate) struct Arena {
@@ -36,7 +37,7 @@ pub(crate) struct Arena {
     /// Whether a page has much garbage.
     is_due: bool,
     /// The fact in the stamps.
-    access: Access,
+    access: AccessMetric,
     slab: Slab,
     /// Bytes of values that are in the log only.
     outside_bytes: u64,
@@ -99,7 +100,7 @@ impl Arena {
     }
 
     /// Keeps this fact in the stamps from now on, which is a time in milliseconds since the Unix epoch.
-    pub(crate) fn keep(&mut self, access: Access, now: u64) {
+    pub(crate) fn keep(&mut self, access: AccessMetric, now: u64) {
         if access != self.access {
             let origin = access.origin(Stamp::new(access, now));
             for page in &mut self.pages {

@@ -41,7 +41,7 @@ mod sync;
 mod table;
 mod value;
 
-pub use age::{Access, LastAccess};
+pub use age::{AccessMetric, LastAccess};
 pub use error::Error;
 pub use fields::Fields;
 pub use keyspace::{Evicted, Expired, FullPages, HugePages, Keyspace, Snapshot, Tally, Victim};

@@ -1,6 +1,6 @@
 //! A page of records, each behind the stamp of the last access to its entry.
 
-use crate::age::{Access, STAMP_BYTES, Stamp, UNKNOWN, since_origin};
+use crate::age::{AccessMetric, STAMP_BYTES, Stamp, UNKNOWN, since_origin};
 use crate::record::Record;
 
 /// Bits of a record's place that say where in its page it begins.
@@ -31,13 +31,13 @@ impl Page {
 
     /// The stamp of the record that begins at `begin`.
     #[inline]
-    pub(crate) fn stamp(&self, access: Access, begin: usize) -> Stamp {
+    pub(crate) fn stamp(&self, access: AccessMetric, begin: usize) -> Stamp {
         let bits = &self.records[begin - STAMP_BYTES..];
         let bits = bits.first_chunk().expect("a stamp lies before a record");
         access.decode(self.origin, u16::from_le_bytes(*bits))
     }
 
-    pub(crate) fn set_stamp(&mut self, access: Access, begin: usize, stamp: Stamp) {
+    pub(crate) fn set_stamp(&mut self, access: AccessMetric, begin: usize, stamp: Stamp) {
         let bits = self.bits_of(access, stamp);
         self.set_bits(begin, bits);
     }
@@ -47,16 +47,16 @@ impl Page {
     pub(crate) fn set_time(&mut self, begin: usize, second: u32) {
         match since_origin(self.origin, second) {
             Some(bits) => self.set_bits(begin, bits),
-            None => self.set_stamp(Access::Time, begin, Stamp::At(second)),
+            None => self.set_stamp(AccessMetric::Time, begin, Stamp::At(second)),
         }
     }
 
     /// Appends a stamp, for a record that follows.
     #[inline]
-    pub(crate) fn append_stamp(&mut self, access: Access, stamp: Stamp) {
+    pub(crate) fn append_stamp(&mut self, access: AccessMetric, stamp: Stamp) {
         let usual = match (access, stamp) {
-            (Access::Time, Stamp::At(second)) => since_origin(self.origin, second),
-            (Access::Time, Stamp::Unknown) => Some(UNKNOWN),
+            (AccessMetric::Time, Stamp::At(second)) => since_origin(self.origin, second),
+            (AccessMetric::Time, Stamp::Unknown) => Some(UNKNOWN),
             _ => None,
         };
         let bits = usual.unwrap_or_else(|| self.bits_of(access, stamp));
@@ -64,7 +64,7 @@ impl Page {
     }
 
     /// Writes all stamps for another origin, and for another fact.
-    pub(crate) fn stamp_anew(&mut self, from: Access, to: Access, origin: u32) {
+    pub(crate) fn stamp_anew(&mut self, from: AccessMetric, to: AccessMetric, origin: u32) {
         let mut begin = STAMP_BYTES;
         while begin < self.records.len() {
             let bytes = Record::read(&self.records[begin..]).bytes().len();
@@ -82,7 +82,7 @@ impl Page {
     }
 
     /// The bytes of a stamp, for which the page gets another origin if it needs one.
-    fn bits_of(&mut self, access: Access, stamp: Stamp) -> u16 {
+    fn bits_of(&mut self, access: AccessMetric, stamp: Stamp) -> u16 {
         if let Some(bits) = access.encode(self.origin, stamp) {
             return bits;
         }

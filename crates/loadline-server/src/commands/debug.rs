@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use loadline_resp::Protocol;
 use loadline_resp::encode;
-use loadline_store::{Access, LastAccess};
+use loadline_store::{AccessMetric, LastAccess};
 
 use super::digest::Digest;
 use super::help::list;
@@ -168,11 +168,11 @@ fn object(call: &mut Call<'_>, key: &[u8]) -> Result<(), Refusal> {
 const LRU_MASK: u64 = (1 << 24) - 1;
 
 /// The field `lru` of Redis for a last access: its time in seconds, or its time in minutes before the counter.
-fn lru(access: Access, last: LastAccess, now: u64) -> u64 {
+fn lru(access: AccessMetric, last: LastAccess, now: u64) -> u64 {
     let second = (now / 1_000).saturating_sub(last.idle_seconds);
     let lru = match access {
-        Access::Time => second,
-        Access::Frequency => (second / 60) << 8 | u64::from(last.frequency),
+        AccessMetric::Time => second,
+        AccessMetric::Frequency => (second / 60) << 8 | u64::from(last.frequency),
     };
     lru & LRU_MASK
 }

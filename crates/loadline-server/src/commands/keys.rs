@@ -1,6 +1,6 @@
 //! Commands for keys of any kind: existence, names, scans.
 
-use loadline_store::{Access, Keyspace, Shape, View};
+use loadline_store::{AccessMetric, Keyspace, Shape, View};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
@@ -218,12 +218,12 @@ fn object(call: &mut Call<'_>, words: Words<'_>) -> Result<(), Refusal> {
     match access {
         _ if is(word, "ENCODING") => reply.bulk(encoding.as_bytes()),
         _ if is(word, "REFCOUNT") => reply.integer(1),
-        Access::Time if is(word, "IDLETIME") => reply.integer(last.idle_seconds as i64),
-        Access::Frequency if is(word, "IDLETIME") => {
+        AccessMetric::Time if is(word, "IDLETIME") => reply.integer(last.idle_seconds as i64),
+        AccessMetric::Frequency if is(word, "IDLETIME") => {
             return Err("ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.".into());
         }
-        Access::Frequency => reply.integer(last.frequency.into()),
-        Access::Time => {
+        AccessMetric::Frequency => reply.integer(last.frequency.into()),
+        AccessMetric::Time => {
             return Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.".into());
         }
     }

@@ -3,7 +3,7 @@
 use std::hash::BuildHasher;
 
 use super::Keyspace;
-use crate::age::{Access, LastAccess, Stamp, seconds};
+use crate::age::{AccessMetric, LastAccess, Stamp, seconds};
 use crate::sync::atomic::Ordering;
 
 /// The changes that come with an access to an entry.
@@ -21,7 +21,7 @@ impl Keyspace {
     /// Keeps this fact about the accesses to each entry from now on, in the place of the one that was kept before, if any. That
     /// of entries from before is converted, which takes time for each of them, and that of entries for which none was kept
     /// counts from now on.
-    pub fn keep_access(&mut self, access: Access, now: u64) {
+    pub fn keep_access(&mut self, access: AccessMetric, now: u64) {
         if self.access.is_none() {
             self.kept_since = seconds(now);
         }

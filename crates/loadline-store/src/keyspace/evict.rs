@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use super::Keyspace;
 use super::age::Noting;
 use super::locked::Locked;
-use crate::age::Access;
+use crate::age::AccessMetric;
 use crate::shard::{Passed, Victim};
 use crate::slot::Slot;
 use crate::sync::atomic::Ordering;
@@ -38,7 +38,7 @@ impl Keyspace {
         self.noting = match (self.access, self.victim) {
             _ if !counts => Noting::Nothing,
             (None, None) => Noting::Nothing,
-            (Some(Access::Time), None) => Noting::Time,
+            (Some(AccessMetric::Time), None) => Noting::Time,
             _ => Noting::Others,
         };
     }

@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use super::age::Noting;
 use super::{Expired, Keyspace, WORD_BITS, lock_expired};
-use crate::age::{Access, Stamp, seconds};
+use crate::age::{AccessMetric, Stamp, seconds};
 use crate::index::Position;
 use crate::record::Outside;
 use crate::shard::{Passed, Shard, ShardLock, lock};
@@ -112,8 +112,8 @@ impl<'k> Locked<'k> {
     #[inline]
     fn note_use(&mut self, at: u32, now: u64) {
         match self.keyspace.access {
-            Some(Access::Time) => self.shard.set_time(at, seconds(now)),
-            Some(Access::Frequency) => self.count_access(at, now),
+            Some(AccessMetric::Time) => self.shard.set_time(at, seconds(now)),
+            Some(AccessMetric::Frequency) => self.count_access(at, now),
             None => {}
         }
         if let Some(victim) = self.keyspace.victim {
@@ -130,7 +130,7 @@ impl<'k> Locked<'k> {
     fn count_access(&mut self, at: u32, now: u64) {
         let random = self.keyspace.draw();
         let stamp = self.shard.stamp(at);
-        let stamp = stamp.accessed(Access::Frequency, now, random);
+        let stamp = stamp.accessed(AccessMetric::Frequency, now, random);
         self.shard.set_stamp(at, stamp);
     }
 

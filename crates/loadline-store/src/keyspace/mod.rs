@@ -19,7 +19,7 @@ pub use self::evict::Evicted;
 pub use self::huge::{FullPages, HugePages};
 use self::locked::Locked;
 use self::snapshot::Snapshots;
-use crate::age::{Access, Stamp};
+use crate::age::{AccessMetric, Stamp};
 use crate::page::PAGE_BYTES;
 pub use crate::shard::Victim;
 use crate::shard::{Shard, ShardLock, lock};
@@ -69,7 +69,7 @@ pub struct Keyspace {
     /// By what eviction chooses; without it, nothing is counted for eviction.
     victim: Option<Victim>,
     /// The fact about accesses that is kept, if one is.
-    access: Option<Access>,
+    access: Option<AccessMetric>,
     /// The part of these two that an access changes.
     noting: Noting,
     /// The second from which on it is kept.

@@ -4,7 +4,7 @@ mod evict;
 
 use std::hash::BuildHasher;
 
-use crate::age::{Access, Stamp};
+use crate::age::{AccessMetric, Stamp};
 use crate::arena::Arena;
 use crate::index::{Index, Position};
 use crate::record::{MOST_USES, Outside};
@@ -47,7 +47,7 @@ pub(crate) struct ShardLock(Mutex<Shard>);
 
 impl ShardLock {
     /// An empty one that keeps this fact about accesses.
-    pub(crate) fn keeping(access: Access) -> Self {
+    pub(crate) fn keeping(access: AccessMetric) -> Self {
         let mut shard = Shard::default();
         // There are no stamps yet to convert at that time.
         shard.keep(access, 0);
@@ -170,7 +170,7 @@ impl Shard {
     }
 
     /// Keeps this fact about accesses from now on.
-    pub(crate) fn keep(&mut self, access: Access, now: u64) {
+    pub(crate) fn keep(&mut self, access: AccessMetric, now: u64) {
         self.arena.keep(access, now);
     }
 

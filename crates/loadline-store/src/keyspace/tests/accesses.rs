@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use crate::age::{Access, LastAccess};
+use crate::age::{AccessMetric, LastAccess};
 use crate::keyspace::Keyspace;
 use crate::value::{Change, Entry, Expiry, Value};
 
 /// The start, in seconds since the Unix epoch.
 const START: u64 = 1_700_000_000;
 
-fn keeping(access: Access) -> Keyspace {
+fn keeping(access: AccessMetric) -> Keyspace {
     let mut keyspace = Keyspace::new();
     keyspace.keep_access(access, START * 1_000);
     keyspace
@@ -75,7 +75,7 @@ proptest! {
     #[test]
     fn times_are_those_of_the_model(steps in steps()) {
         let mut keyspace = Keyspace { count: 1, ..Keyspace::default() };
-        keyspace.keep_access(Access::Time, START * 1_000);
+        keyspace.keep_access(AccessMetric::Time, START * 1_000);
         let mut model: BTreeMap<u8, u64> = BTreeMap::new();
         let mut second = START;
         for step in steps {
@@ -145,19 +145,19 @@ fn keys_from_before_count_from_the_start() {
         put(&keyspace, &[key], b"value", 0);
     }
     assert_eq!(idle(&keyspace, &[7], START), None);
-    keyspace.keep_access(Access::Time, START * 1_000);
+    keyspace.keep_access(AccessMetric::Time, START * 1_000);
     assert_eq!(idle(&keyspace, &[7], START + 30), Some(30));
     keyspace.view(&[8], (START + 30) * 1_000, |_| {});
     assert_eq!(idle(&keyspace, &[8], START + 40), Some(10));
     // Keeping the same again does not begin anew.
-    keyspace.keep_access(Access::Time, (START + 50) * 1_000);
+    keyspace.keep_access(AccessMetric::Time, (START + 50) * 1_000);
     assert_eq!(idle(&keyspace, &[7], START + 50), Some(50));
     assert_eq!(idle(&keyspace, &[250], START), None);
 }
 
 #[test]
 fn accesses_that_are_no_uses_leave_the_time() {
-    let mut keyspace = keeping(Access::Time);
+    let mut keyspace = keeping(AccessMetric::Time);
     put(&keyspace, b"k", b"v", START);
     keyspace.count_uses(false);
     keyspace.view(b"k", (START + 9) * 1_000, |_| {});
@@ -169,7 +169,7 @@ fn accesses_that_are_no_uses_leave_the_time() {
 
 #[test]
 fn frequency_grows_with_accesses_and_falls_with_minutes() {
-    let keyspace = keeping(Access::Frequency);
+    let keyspace = keeping(AccessMetric::Frequency);
     put(&keyspace, b"k", b"v", START);
     assert_eq!(frequency(&keyspace, b"k", START), Some(5));
     // The first access above the start is always counted.
@@ -197,7 +197,7 @@ fn frequency_grows_with_accesses_and_falls_with_minutes() {
 /// Reads of one key of a page renew its origin again and again.
 #[test]
 fn frequencies_of_a_page_fall_together() {
-    let keyspace = keeping(Access::Frequency);
+    let keyspace = keeping(AccessMetric::Frequency);
     let set = Value::Set([(&b"member"[..], ())].into_iter().collect());
     for key in 0..=255_u8 {
         let entry = Entry::lasting(set.clone());
@@ -218,23 +218,23 @@ fn frequencies_of_a_page_fall_together() {
 
 #[test]
 fn change_of_the_kept_fact_converts_the_other() {
-    let mut keyspace = keeping(Access::Time);
+    let mut keyspace = keeping(AccessMetric::Time);
     for key in 0..100_u8 {
         put(&keyspace, &[key], b"value", START - u64::from(key) * 60);
     }
-    keyspace.keep_access(Access::Frequency, START * 1_000);
+    keyspace.keep_access(AccessMetric::Frequency, START * 1_000);
     for key in 0..100_u8 {
         let falls = 5_u8.saturating_sub(key);
         assert_eq!(frequency(&keyspace, &[key], START), Some(falls), "{key}");
     }
-    keyspace.keep_access(Access::Time, START * 1_000);
+    keyspace.keep_access(AccessMetric::Time, START * 1_000);
     for key in 0..5_u8 {
         let shown = idle(&keyspace, &[key], START).unwrap();
         let first = u64::from(key) * 60;
         assert!((first..first + 60).contains(&shown), "{key}: {shown}");
     }
     // A keyspace that was cleared keeps the same fact.
-    keyspace.keep_access(Access::Frequency, START * 1_000);
+    keyspace.keep_access(AccessMetric::Frequency, START * 1_000);
     keyspace.clear();
     put(&keyspace, b"k", b"v", START);
     assert_eq!(frequency(&keyspace, b"k", START + 60), Some(4));
