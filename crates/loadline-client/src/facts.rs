@@ -11,7 +11,7 @@ type Group = (Flags, Keys, &'static [&'static str]);
 /// # Panics
 /// If the table does not have it.
 pub(crate) const fn of(words: &[&str]) -> Meta {
-    let Some(meta) = find(COMMANDS, words[0].as_bytes()) else {
+    let Some(meta) = command(words[0].as_bytes()) else {
         panic!("a command that is not in the table");
     };
     if words.len() == 1 {
@@ -29,7 +29,7 @@ pub(crate) const fn of(words: &[&str]) -> Meta {
 /// Returns the facts about a command of any name. A command that is not in the table is a write that cannot be
 /// repeated.
 pub(crate) fn lookup(name: &str) -> Meta {
-    find(COMMANDS, name.as_bytes()).unwrap_or(Meta {
+    command(name.as_bytes()).unwrap_or(Meta {
         name: "other",
         flags: Flags::NONE,
         keys: Keys::Unknown,
@@ -56,6 +56,65 @@ pub(crate) fn with_arguments<'w>(meta: Meta, mut args: impl Iterator<Item = &'w 
         _ => meta.flags,
     };
     Meta { flags, ..meta }
+}
+
+/// Slots of the table of commands by their names: some more than twice as many as commands, so that most are found at once.
+const SLOTS: usize = 1024;
+
+/// The places of all commands in [`COMMANDS`], as the number of the group and the place in it: each in the first free slot
+/// from the one of its name on. The constants of all functions look their facts up while this crate is compiled, which took
+/// a third of its check without this table.
+const BY_NAME: &[Option<(u8, u8)>; SLOTS] = &by_name();
+
+const fn by_name() -> [Option<(u8, u8)>; SLOTS] {
+    let mut slots = [None; SLOTS];
+    // Iterators are not available in constants.
+    let mut group = 0;
+    while group < COMMANDS.len() {
+        let names = COMMANDS[group].2;
+        let mut place = 0;
+        while place < names.len() {
+            let mut slot = slot(names[place].as_bytes());
+            while slots[slot].is_some() {
+                slot = (slot + 1) % SLOTS;
+            }
+            assert!(group < 256 && place < 256, "a place takes one byte");
+            slots[slot] = Some((group as u8, place as u8));
+            place += 1;
+        }
+        group += 1;
+    }
+    slots
+}
+
+/// The first slot for a name in any case: [FNV-1a](http://www.isthe.com/chongo/tech/comp/fnv/), without the bit in which
+/// the cases of a letter differ.
+const fn slot(name: &[u8]) -> usize {
+    let mut hash: u32 = 0x811c_9dc5;
+    let mut place = 0;
+    while place < name.len() {
+        hash = (hash ^ (name[place] & !0x20) as u32).wrapping_mul(0x0100_0193);
+        place += 1;
+    }
+    // The upper bits depend on all bytes.
+    (hash >> 16 ^ hash) as usize % SLOTS
+}
+
+const fn command(name: &[u8]) -> Option<Meta> {
+    let mut slot = slot(name);
+    while let Some((group, place)) = BY_NAME[slot] {
+        let (flags, keys, names) = COMMANDS[group as usize];
+        let known = names[place as usize];
+        if known.as_bytes().eq_ignore_ascii_case(name) {
+            return Some(Meta {
+                name: known,
+                flags,
+                keys,
+            });
+        }
+        slot = (slot + 1) % SLOTS;
+    }
+    None
 }
 
 const fn find(groups: &[Group], name: &[u8]) -> Option<Meta> {
@@ -315,6 +374,27 @@ mod tests {
                 assert_eq!(name, name.to_ascii_uppercase());
             }
         }
+    }
+
+    /// In the table by names too, where commands with the same slot follow each other.
+    #[test]
+    fn every_command_is_found_with_its_own_facts() {
+        let mut commands = 0;
+        for (flags, keys, names) in COMMANDS {
+            for &name in *names {
+                let meta = Meta {
+                    name,
+                    flags: *flags,
+                    keys: *keys,
+                };
+                assert_eq!(lookup(name), meta);
+                assert_eq!(lookup(&name.to_ascii_lowercase()), meta);
+                commands += 1;
+            }
+        }
+        assert!(2 * commands < SLOTS, "{commands} commands");
+        let probes = BY_NAME.split(Option::is_none).map(<[_]>::len).max();
+        assert!(probes < Some(16), "{probes:?} slots without a free one");
     }
 
     #[test]
