@@ -9,7 +9,7 @@ use loadline_resp::Frame;
 use crate::cluster::Node;
 use crate::request::Summary;
 #[cfg(feature = "opentelemetry")]
-use crate::telemetry::{Call, Failure};
+use crate::telemetry::{Call, Encode, Failure};
 use crate::{Config, ConnectionEvent, Error, Replies, Request};
 
 /// One request, from its start to its end.
@@ -104,31 +104,35 @@ impl Meter {
     #[inline]
     pub(crate) fn end<Q: Request>(&self, config: &Config, request: &Q, failures: &Failures) {
         #[cfg(feature = "metrics")]
-        {
-            let name = match self.request {
-                None => "other",
-                Some((name, commands)) if commands == 1 || name == "MULTI" => name,
-                Some(_) => "pipeline",
-            };
-            config
-                .metrics
-                .record(name, failures.count, self.begun.elapsed());
-        }
+        self.record(config, failures);
         #[cfg(feature = "opentelemetry")]
+        self.report(config, &|requests| request.encode(requests), failures);
+        let _ = (config, request, failures);
+    }
+
+    #[cfg(feature = "metrics")]
+    fn record(&self, config: &Config, failures: &Failures) {
+        let name = match self.request {
+            None => "other",
+            Some((name, commands)) if commands == 1 || name == "MULTI" => name,
+            Some(_) => "pipeline",
+        };
+        config
+            .metrics
+            .record(name, failures.count, self.begun.elapsed());
+    }
+
+    #[cfg(feature = "opentelemetry")]
+    fn report(&self, config: &Config, request: Encode<'_>, failures: &Failures) {
         if let (Some(telemetry), Some((name, commands @ 1..))) = (&config.telemetry, self.request) {
             let call = Call {
                 name,
                 commands,
                 took: self.begun.elapsed(),
             };
-            telemetry.report(
-                (&config.address, config.database),
-                call,
-                failures.first.as_ref(),
-                request,
-            );
+            let server = (&config.address, config.database);
+            telemetry.report(server, call, failures.first.as_ref(), request);
         }
-        let _ = (config, request, failures);
     }
 
     /// The request ends with an error before anything came.

@@ -18,7 +18,7 @@ use opentelemetry::{InstrumentationScope, KeyValue};
 use crate::args::Words;
 use crate::flags::Keys;
 use crate::request::Requests;
-use crate::{Address, Error, Request, ServerError};
+use crate::{Address, Error, ServerError};
 
 /// The bounds in seconds that the conventions ask for.
 const BOUNDS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
@@ -28,6 +28,9 @@ const TEXT_BYTES: usize = 1024;
 const NAME_BYTES: usize = 64;
 /// The name of commands that are not known.
 const OTHER: &str = "other";
+
+/// Writes a request again. It is a trait object, so that the code here is not compiled for each type of request.
+pub(crate) type Encode<'r> = &'r dyn Fn(&mut Requests<'_>);
 
 /// Reports every request as a span and a duration, by the [semantic conventions for
 /// Redis](https://opentelemetry.io/docs/specs/semconv/db/redis/). Only the API of OpenTelemetry is used: the SDK and the
@@ -120,12 +123,12 @@ impl Telemetry {
     }
 
     /// Reports a request to this server and database that has just ended.
-    pub(crate) fn report<Q: Request>(
+    pub(crate) fn report(
         &self,
         (address, database): (&Address, u32),
         call: Call,
         failure: Option<&Failure>,
-        request: &Q,
+        request: Encode<'_>,
     ) {
         let operation = call.operation(request);
         let server = self.server.get_or_init(|| Server::new(address, database));
@@ -216,7 +219,7 @@ pub(crate) struct Call {
 
 impl Call {
     /// The name of the operation, with the name of a single command that the client does not know taken from the request.
-    fn operation<Q: Request>(&self, request: &Q) -> Cow<'static, str> {
+    fn operation(&self, request: Encode<'_>) -> Cow<'static, str> {
         match (self.name, self.commands) {
             (OTHER, 1) => first_word(request).into(),
             ("MULTI", _) | (_, 1) => self.name.into(),
@@ -277,10 +280,9 @@ fn kind(error: &Error) -> &'static str {
 }
 
 /// The name of the first command of a request.
-fn first_word<Q: Request>(request: &Q) -> String {
+fn first_word(request: Encode<'_>) -> String {
     let mut wire = Vec::new();
-    let mut requests = Requests::new(&mut wire, false);
-    request.encode(&mut requests);
+    request(&mut Requests::new(&mut wire, false));
     let name = if wire.is_empty() {
         None
     } else {
@@ -292,10 +294,9 @@ fn first_word<Q: Request>(request: &Q) -> String {
 }
 
 /// The commands of a request, with `?` for every argument that is not a key.
-fn query_text<Q: Request>(request: &Q) -> Option<String> {
+fn query_text(request: Encode<'_>) -> Option<String> {
     let (mut wire, mut parts) = (Vec::new(), Vec::new());
-    let mut requests = Requests::noting(&mut wire, false, &mut parts);
-    request.encode(&mut requests);
+    request(&mut Requests::noting(&mut wire, false, &mut parts));
     let mut text = String::new();
     let mut start = 0;
     for part in &parts {
