@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use loadline_client::commands::echo;
 use loadline_client::{cmd, multiplexed};
 
-use crate::server::{Redis, runtime};
+use crate::server::{Redis, Runtime, runtime};
 
 /// Requests per task.
 const EACH: u32 = 1000;
@@ -62,7 +62,7 @@ fn storm_of_cancellations_shifts_no_reply() {
         .enable_all()
         .build()
         .unwrap();
-    for runtime in [runtime(), threads] {
+    for runtime in [runtime(), Runtime(threads)] {
         runtime.block_on(async {
             let connection = redis.client().multiplexed().await.unwrap();
             let tasks: Vec<_> = (0..TASKS)

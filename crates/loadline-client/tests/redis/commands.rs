@@ -6,12 +6,12 @@ use std::time::Duration;
 use loadline_client::commands::*;
 use loadline_client::{Error, OwnedReply, Protocol, Request, blocking, cmd, multiplexed};
 
-use crate::server::{Redis, runtime};
+use crate::server::{Redis, Runtime, runtime};
 
 /// Either kind of connection, for commands that return at once.
 pub(crate) enum Kind {
     Blocking(Box<blocking::Connection>),
-    Multiplexed(tokio::runtime::Runtime, multiplexed::Connection),
+    Multiplexed(Runtime, multiplexed::Connection),
 }
 
 impl Kind {

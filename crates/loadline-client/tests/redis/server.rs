@@ -3,7 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::ops::Deref;
 use std::path::PathBuf;
+use std::pin::{Pin, pin};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -151,11 +153,28 @@ fn spawn(program: &OsStr, port: &Port, dir: PathBuf, extra: &[String]) -> Child 
         .expect("these tests need redis-server; `cargo xtask test --install` installs it")
 }
 
-pub(crate) fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
+pub(crate) fn runtime() -> Runtime {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    Runtime(runtime.enable_all().build().unwrap())
+}
+
+/// A runtime that waits for futures as trait objects: the code that waits is compiled once for each type of result, and not
+/// for each test.
+pub(crate) struct Runtime(pub(crate) tokio::runtime::Runtime);
+
+impl Runtime {
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        let future: Pin<&mut dyn Future<Output = T>> = pin!(future);
+        self.0.block_on(future)
+    }
+}
+
+impl Deref for Runtime {
+    type Target = tokio::runtime::Runtime;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 /// The median of some times.
