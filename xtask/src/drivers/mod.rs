@@ -307,13 +307,14 @@ fn folders() -> anyhow::Result<Vec<Folder>> {
 }
 
 impl Folder {
-    /// The folder as the tests build it: programs of Cargo without optimisation, beside those that are measured and with a
-    /// `driver.toml` of their own. Their contract does not depend on it, and building them takes less than half of the time.
+    /// The folder as the tests build it: programs of compilers that optimise for long without optimisation, beside those that
+    /// are measured and with a `driver.toml` of their own. Their contract does not depend on it, and building them takes less
+    /// than half of the time.
     ///
     /// # Errors
     /// If the `driver.toml` cannot be read or written.
     fn for_tests(self) -> anyhow::Result<Self> {
-        if self.manifest.program != "cargo" {
+        if !unoptimised::applies_to(&self.manifest.program) {
             return Ok(self);
         }
         let path = fs::canonicalize(&self.path).context("the folder")?;
