@@ -307,9 +307,8 @@ fn folders() -> anyhow::Result<Vec<Folder>> {
 }
 
 impl Folder {
-    /// The folder as the tests build it: programs of compilers that optimise for long without optimisation, beside those that
-    /// are measured and with a `driver.toml` of their own. Their contract does not depend on it, and building them takes less
-    /// than half of the time.
+    /// The folder as the tests build it: programs of Cargo and Go without optimisation, beside those that are measured and with a
+    /// `driver.toml` of their own. Their contract does not depend on it, and they are built in half to two thirds of the time.
     ///
     /// # Errors
     /// If the `driver.toml` cannot be read or written.

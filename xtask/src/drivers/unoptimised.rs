@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toml::Value;
 
-/// Programs whose drivers the tests build so.
+/// The programs that build such drivers.
 const PROGRAMS: [&str; 2] = ["cargo", "go"];
 /// Makes the compiler of Go optimise no package.
 const GO: &str = "-gcflags=all=-N -l";
